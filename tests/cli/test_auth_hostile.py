@@ -96,7 +96,7 @@ async def test_a_code_is_taken_as_it_is_pasted(code: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"  {code}\n"))
     answer = await login.pasted("our-state")
     assert answer.code == code
-    assert answer.belongs("our-state")
+    assert answer.has_state("our-state")
 
 
 # -- logging out

@@ -443,7 +443,7 @@ def representations(thing: object, name: str = "config") -> Iterator[tuple[str, 
 DEFECTS = {
     "in a request": "proxy.ProxySurface.call_tool = broken",
     "in a callback": "peer.Peer.receive = broken",
-    "in a task": "connector.Starts._open_once = broken",
+    "in a task": "connector.Connector._open_once = broken",
     "in a reader": "servers_stdio.Stderr.data_received = broken",
     "in a thread": "proxy.ProxySurface.call_tool = lambda *_: threading.Thread(target=broken).start()",
     "at the end of an object": "proxy.ProxySurface.call_tool = lambda *_: type('Broken', (), {'__del__': broken})()",

@@ -152,7 +152,7 @@ def login_of(server: RogueAuthority, kept: Credentials, limits: Limits | None = 
 async def renewed(server: RogueAuthority, kept: Credentials, stale: Login) -> Login:
     config = remote(server.url)
     assert isinstance(config.target, Endpoint)
-    return await Renewals(config, config.target, kept, Limits()).renewed(stale)
+    return await Renewals(config, config.target, kept, Limits()).renew(stale)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from mcp_workbench.errors import (
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.input_required import answered, is_question
+from mcp_workbench.servers.input_required import answer_questions, is_question
 from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
@@ -84,7 +84,7 @@ async def outcome(
     exchange = Exchange(caller, client, may_ask=may_ask)
     began = asyncio.get_running_loop().time()
     given = {"name": "t", "requestState": "old"}
-    work = answered(result, given, exchange, server.send, Limits(**limits), began=began)
+    work = answer_questions(result, given, exchange, server.send, Limits(**limits), began=began)
     return await asyncio.wait_for(work, 5)
 
 

@@ -153,7 +153,7 @@ class MemoryChannel:
     def noise(self) -> str:
         return ""
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
     def end(self) -> None:

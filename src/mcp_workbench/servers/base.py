@@ -62,7 +62,7 @@ class Channel(Protocol):
         """Fail every request on the channel with `fault`, and end it."""
         ...
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         """The last lines of the server's stderr, redacted; may be empty."""
         ...
 

@@ -20,7 +20,7 @@ from mcp_workbench.errors import CallTimeout, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
 from mcp_workbench.servers.call_slots import Slots
-from mcp_workbench.servers.input_required import answered, is_question
+from mcp_workbench.servers.input_required import answer_questions, is_question
 from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.servers.questions import Questions
 from mcp_workbench.servers.url_elicitation import Pages
@@ -115,27 +115,27 @@ class Connection:
             try:
                 result = await self._send(method, params, exchange, delivery)
             except ServerRefused as refusal:
-                result = await self._visited(refusal, method, params, exchange, began)
+                result = await self._visit_pages(refusal, method, params, exchange, began)
             if not self.agreement.modern:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
                 return result
             send = partial(self._send, method, exchange=exchange)
-            return await answered(result, params, exchange, send, self._limits, began=began)
+            return await answer_questions(result, params, exchange, send, self._limits, began=began)
         except (asyncio.CancelledError, CallTimeout):
-            self.questions.take_back(exchange)
+            self.questions.withdraw(exchange)
             raise
         finally:
             self.questions.end(exchange)
 
-    async def _visited(
+    async def _visit_pages(
         self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
     ) -> Raw:
         """Ask a modern client to open the pages that a refusal names, and retry. Raises the refusal otherwise."""
-        pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
+        pages = () if self.agreement.modern else self.pages.pages_to_open(refusal, exchange)
         if not pages:
             raise refusal
-        return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
+        return await self.pages.visit(pages, exchange, partial(self._send, method, params, exchange), began=began)
 
     def set_level(self, level: str) -> None:
         """Set the minimum level of the server's log messages."""

@@ -75,7 +75,7 @@ class Events(Protocol):
         ...
 
 
-class Starts:
+class Connector:
     """Opens the connections of one server, one after the other."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Starts:
         is_remote: bool = False,
     ) -> None:
         """For the parameters see `Supervisor`. Listeners may be added to `events` later."""
-        self._remembered = era
+        self._recall_era = era
         self._is_remote = is_remote
         self._open_channel = open_channel
         self._caller = caller
@@ -105,9 +105,9 @@ class Starts:
         """Channels that are being closed."""
 
     @property
-    def hearsay(self) -> bool | None:
+    def remembered_era(self) -> bool | None:
         """The remembered era, until the first start."""
-        return None if self._was_tried else self._remembered()
+        return None if self._was_tried else self._recall_era()
 
     def forget(self) -> None:
         """Probe the era again at the next start."""
@@ -116,9 +116,9 @@ class Starts:
 
     async def open(self) -> Connection:
         """Open a connection. Raises the `Fault` that prevents it."""
-        hearsay, self._was_tried = self.hearsay, True
-        if hearsay is not None:
-            return await self._open_remembered(modern=hearsay)
+        remembered_era, self._was_tried = self.remembered_era, True
+        if remembered_era is not None:
+            return await self._open_remembered(modern=remembered_era)
         if self.modern is not None or self._tried_both_ways:
             self._tried_both_ways = False
             return await self._open_once(self._order(self.modern))
@@ -181,7 +181,7 @@ class Starts:
                 return await negotiate(channel, self._limits, self._caller, order, is_remote=self._is_remote)
         except TimeoutError:
             noise = f", and writes log lines to stdout: '{channel.noise}'" if channel.noise else ""
-            tail = channel.last_words()
+            tail = channel.stderr_tail()
             words = f"; its last words:\n{tail}" if tail else ""
             raise StartupTimeout(f"it did not answer within {seconds:g} s{noise}{words}") from None
 

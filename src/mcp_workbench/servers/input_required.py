@@ -33,7 +33,7 @@ class _Question(msgspec.Struct):
     params: Raw = EMPTY_OBJECT
 
 
-class _Asked(msgspec.Struct, rename="camel"):
+class _InputRequired(msgspec.Struct, rename="camel"):
     """A result that asks for input first."""
 
     input_requests: dict[str, _Question] = {}
@@ -45,7 +45,7 @@ def is_question(result: Raw) -> bool:
     return jsonrpc.text_or_none(jsonrpc.members(result).get("resultType")) == eras.INPUT_REQUIRED
 
 
-async def answered(
+async def answer_questions(
     result: Raw,
     params: Params,
     exchange: Exchange,
@@ -75,7 +75,7 @@ async def _rounds(
             return result
         questions = asked.input_requests
         pages.complete(but={_url(question) for question in questions.values()})
-        answers = {key: await _put(exchange, question, limits, pages) for key, question in questions.items()}
+        answers = {key: await _ask_client(exchange, question, limits, pages) for key, question in questions.items()}
         retry: dict[str, Any] = {**params, "inputResponses": answers}
         retry.pop("requestState", None)
         if jsonrpc.is_present(asked.request_state):
@@ -90,12 +90,12 @@ async def _rounds(
     )
 
 
-def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
+def _read(result: Raw, exchange: Exchange, limits: Limits) -> _InputRequired:
     """Decode the questions. Raises `InputUnavailable` if the client did not declare support for one of them."""
     if not exchange.may_ask:
         raise ProtocolViolation("it asks for input where the protocol has no questions")
     try:
-        asked = msgspec.json.decode(result, type=_Asked)
+        asked = msgspec.json.decode(result, type=_InputRequired)
     except (msgspec.DecodeError, RecursionError):
         raise ProtocolViolation("it asks for input in a form that can't be read") from None
     if len(asked.input_requests) > limits.questions:
@@ -108,7 +108,7 @@ def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
     return asked
 
 
-async def _put(exchange: Exchange, question: _Question, limits: Limits, pages: _Pages) -> Raw:
+async def _ask_client(exchange: Exchange, question: _Question, limits: Limits, pages: _Pages) -> Raw:
     """Ask a handshake client."""
     params = pages.named(question)
     try:

@@ -188,7 +188,7 @@ class PeeredChannel(ABC):
         """Close the channel and release its resources."""
 
     @abstractmethod
-    def last_words(self) -> str: ...
+    def stderr_tail(self) -> str: ...
 
     @property
     def noise(self) -> str:

@@ -26,7 +26,7 @@ from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers import guardian
 from mcp_workbench.servers.guardian import ControlGroups
-from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, Relative, start_of
+from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, ProcessStat, start_of
 
 
 class GuardianProcess:
@@ -54,7 +54,7 @@ class GuardianProcess:
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
     @property
@@ -87,9 +87,9 @@ class GuardianProcess:
         await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
         if self._process.poll() is None:
             self._process.kill()
-        self.bury()
+        self.release()
 
-    def bury(self) -> None:
+    def release(self) -> None:
         """Release the resources of a guardian that has exited."""
         self._process.wait()
         asyncio.get_running_loop().remove_reader(self._output)
@@ -245,9 +245,9 @@ class Processes:
 
     def spawn(self, launch: Launch) -> Child:
         """Start a server. Raises `SpawnFailed`."""
-        if self._guardian is None or not self._guardian.lives:
+        if self._guardian is None or not self._guardian.is_alive:
             try:
-                self._guardian = self._post_guardian()
+                self._guardian = self._start_guardian()
             except OSError as error:  # the system can start no process at the moment
                 raise _spawn_failed("the guardian of its processes", error) from None
         self._count += 1
@@ -278,10 +278,10 @@ class Processes:
             self._children.discard(child)
             self._orphans.kill_older_than(one.start for one in self._children)
 
-    def _post_guardian(self) -> GuardianProcess:
+    def _start_guardian(self) -> GuardianProcess:
         """Start the first guardian, or a new one after the last was killed, and register all processes with it."""
         if self._guardian is not None:
-            self._guardian.bury()
+            self._guardian.release()
         guardian = GuardianProcess(self._run, self._limits)
         for child in self._children:
             guardian.announce(child.pid)
@@ -294,7 +294,7 @@ class Processes:
         guardians = {self._guardian.pid} if self._guardian is not None else set[int]()
         return guardians | {child.pid for child in self._children}
 
-    def _adopted(self, orphan: Relative) -> None:
+    def _adopted(self, orphan: ProcessStat) -> None:
         if self._guardian is not None:
             self._guardian.announce_orphan(orphan.pid, orphan.start)
 

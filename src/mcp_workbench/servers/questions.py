@@ -106,7 +106,7 @@ class Questions:
         if self._turns is not None:
             self._turns.leave(call)
 
-    def take_back(self, call: Exchange) -> None:
+    def withdraw(self, call: Exchange) -> None:
         """Cancel the questions of a call that was cancelled."""
         for question, asking in tuple(self._asking.items()):
             if asking is call:

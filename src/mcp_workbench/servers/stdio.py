@@ -105,26 +105,26 @@ class _StderrLines:
         self._rest = rest[: self._most_bytes]
         now = self._loop.time()
         if now - self._second >= 1:
-            self._tell_left_out()
+            self._log_left_out()
             self._second, self._taken = now, 0
         free = self._most - self._taken
         for line in lines[:free]:
-            self._tell(line)
+            self._log_line(line)
         self._taken += len(lines[:free])
         self._left_out += len(lines[free:])
 
     def end(self) -> None:
         """Log the rest at the end of the stream."""
         if self._rest:
-            self._tell(self._rest)
-        self._tell_left_out()
+            self._log_line(self._rest)
+        self._log_left_out()
 
-    def _tell(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         whole = line[: self._most_bytes].decode("utf-8", "replace")
         if text := logger.redacted(whole, self._length).strip():
             logger.debug("a server wrote to stderr", server=self._label, text=text)
 
-    def _tell_left_out(self) -> None:
+    def _log_left_out(self) -> None:
         if self._left_out:
             logger.debug("a server writes too much to stderr", server=self._label, lines_left_out=self._left_out)
             self._left_out = 0
@@ -218,8 +218,8 @@ class StdioChannel(PeeredChannel):
         await asyncio.wait((exited, output, self._input_over), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((exited, output, self._stderr.over), timeout=self._limits.obituary_seconds)
         how = exit_text(exited.result()) if exited.done() else "closed its output"
-        tail = self.last_words()
+        tail = self.stderr_tail()
         self.end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return self._stderr.tail()

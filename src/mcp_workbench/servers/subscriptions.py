@@ -55,7 +55,7 @@ class Subscriptions:
         """Whether a client watches something."""
         return bool(self._uris or self._tasks)
 
-    def hears(self, method: str, params: dict[str, Raw]) -> bool:
+    def accepts(self, method: str, params: dict[str, Raw]) -> bool:
         """Whether to pass a notification on: not if it belongs to a subscription that was replaced."""
         tag = jsonrpc.members(params.get("_meta")).get(eras.SUBSCRIPTION_ID)
         if method == eras.ACKNOWLEDGED:

@@ -43,7 +43,7 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.connector import Era, Events, OpenChannel, Starts
+from mcp_workbench.servers.connector import Connector, Era, Events, OpenChannel
 from mcp_workbench.servers.health import Health, Liveness
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
 from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
@@ -93,15 +93,17 @@ class Supervisor:
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
-        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
+        self._connector = Connector(
+            open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote
+        )
         self._owners = BackgroundTasks()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
         self._live: Connection | None = None
-        self._worked_on: Connection | None = None
-        self._spare: Connection | None = None
+        self._last_used: Connection | None = None
+        self._stopping: Connection | None = None
         self._was_ready = False
         self._needs_login = False
         self._counted: WeakSet[Fault] = WeakSet()
@@ -132,7 +134,7 @@ class Supervisor:
             if self._is_closed:
                 raise ServerClosed
             if self._ready is not None and _is_over(self._ready):
-                self._lost(self._ready.result())
+                self._disconnected(self._ready.result())
             if self._ready is not None:
                 break
             if (pause := self._health.pause()) <= 0:
@@ -152,11 +154,11 @@ class Supervisor:
     @property
     def is_modern(self) -> bool:
         """Whether the server speaks the modern era, as far as known."""
-        return self._starts.modern is True or self._starts.hearsay is True
+        return self._connector.modern is True or self._connector.remembered_era is True
 
     def forget_era(self) -> None:
         """Probe the server's era again at the next start."""
-        self._starts.forget()
+        self._connector.forget()
 
     def join(self, events: Events) -> None:
         """Add a listener."""
@@ -182,7 +184,7 @@ class Supervisor:
         self._calls += 1
         try:
             if self._account.is_paused:
-                await self._client_reads()
+                await self._wait_for_client()
             delivery = Delivery()
             try:
                 return await self._forward(method, params, exchange, delivery)
@@ -191,7 +193,7 @@ class Supervisor:
                     raise
             return await self._forward(method, params, exchange)
         except ServerUnavailable as fault:
-            self._suffered(fault, was_ready=True)
+            self._count_failure(fault, was_ready=True)
             raise
         finally:
             self._slots.release()
@@ -201,7 +203,7 @@ class Supervisor:
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)
 
-    async def _client_reads(self) -> None:
+    async def _wait_for_client(self) -> None:
         """Wait until the client has read enough of its answers. Raises `Overloaded`."""
         try:
             async with asyncio.timeout(self._limits.queue_wait_seconds):
@@ -218,7 +220,7 @@ class Supervisor:
         current = self.current
         if current is not None and self._health.failures and self._health.state == "resting":
             self._health.pause()  # a remote server may fail every request on an open connection
-        connection = self._worked_on = current or await self.connection()
+        connection = self._last_used = current or await self.connection()
         began = asyncio.get_running_loop().time()
         try:
             result = await connection.forward(method, params, exchange, delivery)
@@ -236,32 +238,32 @@ class Supervisor:
         return result
 
     @contextlib.contextmanager
-    def used(self) -> Generator[None]:
+    def in_use(self) -> Generator[None]:
         """Keep the server running during a `with` block, even if it is idle."""
         self._users += 1
         try:
             yield
         finally:
             self._users -= 1
-            self._end_spare()
+            self._stop_if_idle()
 
-    def let_go(self) -> None:
+    def stop_when_idle(self) -> None:
         """Stop the server as soon as it is idle, if it has served no client request on this connection."""
-        self._spare = self.current
-        self._end_spare()
+        self._stopping = self.current
+        self._stop_if_idle()
 
-    async def cleared(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until stopped processes have ended: they may hold what another process needs."""
-        while tasks := tuple(self._starts.closings):
+        while tasks := tuple(self._connector.closings):
             await asyncio.wait(tasks)
 
-    def _end_spare(self) -> None:
-        spare = self._spare
-        if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:
+    def _stop_if_idle(self) -> None:
+        idle = self._stopping
+        if idle is None or idle is not self.current or self._last_used is idle or self._calls or self._users:
             return
         if not any(events.is_waiting for events in self._events):
             logger.info("an idle server is stopped", server=self._label)
-            self._lost(spare)
+            self._disconnected(idle)
 
     async def close(self, drain_seconds: float | None = None) -> None:
         """Close the connection for good. Running calls get `drain_seconds` to finish, or `Limits.drain_seconds`."""
@@ -272,7 +274,7 @@ class Supervisor:
             await asyncio.wait((self._drained,), timeout=seconds)
         self._closing.set()
         self._liveness.close()
-        while tasks := (*self._owners, *self._starts.closings):
+        while tasks := (*self._owners, *self._connector.closings):
             await asyncio.wait(tasks)
 
     # -- the owner task
@@ -288,7 +290,7 @@ class Supervisor:
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
         """Open the connection, keep it until it ends or the supervisor closes, then clean up."""
         try:
-            connection = await self._or_closing(self._starts.open())
+            connection = await self._unless_closing(self._connector.open())
         except Fault as fault:
             self._failed(ready, fault)
             return
@@ -307,8 +309,8 @@ class Supervisor:
         self._health.changed(None)
         logger.info("a server is ready", server=self._label, protocol=connection.agreement.version)
         with contextlib.suppress(ShuttingDown):
-            await self._or_closing(self._until_over(connection))
-        self._lost(connection)
+            await self._unless_closing(self._wait_until_over(connection))
+        self._disconnected(connection)
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
@@ -319,23 +321,23 @@ class Supervisor:
         if not isinstance(fault, ShuttingDown):
             logger.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
             if not isinstance(fault, NOT_TRIED):
-                self._suffered(fault, was_ready=False)
+                self._count_failure(fault, was_ready=False)
         ready.set_exception(fault)
         consume_exception(ready)  # perhaps nobody awaits it any more
 
-    def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
+    def _count_failure(self, fault: Fault, *, was_ready: bool) -> None:
         """Count a failure once, if it tells against the server's health."""
         if fault.counts and fault not in self._counted:
             self._health.failed(fault, was_ready=was_ready)
         if isinstance(fault, ServerUnavailable):
             self._counted.add(fault)
 
-    def _lost(self, connection: Connection) -> None:
+    def _disconnected(self, connection: Connection) -> None:
         """Drop a connection: the next caller opens a new one."""
         if self._live is not connection:
             return
         self._ready = self._live = None
-        self._starts.close(connection.channel)
+        self._connector.close(connection.channel)
         ended = connection.channel.ended
         self._health.changed(ended.result() if ended.done() and not self._is_closed else None)
         if ended.done() and not self._is_closed:
@@ -344,9 +346,9 @@ class Supervisor:
             lasted = asyncio.get_running_loop().time() - connection.began
             if fault.counts and lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
                 self._health.succeeded()
-            self._suffered(fault, was_ready=True)
+            self._count_failure(fault, was_ready=True)
 
-    async def _until_over(self, connection: Connection) -> None:
+    async def _wait_until_over(self, connection: Connection) -> None:
         """Wait until the connection ends, or is idle for longer than configured."""
         loop = asyncio.get_running_loop()
         idle = self._limits.idle_timeout_seconds
@@ -359,10 +361,10 @@ class Supervisor:
                 self._used_at = loop.time()
             if loop.time() >= self._used_at + idle and not self._users:
                 logger.info("an idle server is stopped", server=self._label)
-                self._lost(connection)  # at once, so that the next caller opens a new one
+                self._disconnected(connection)  # at once, so that the next caller opens a new one
                 return
 
-    async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _unless_closing(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`. Cancels it and raises `ServerClosed` when the supervisor closes."""
         task = self._owners.start(work)
         with in_background(self._closing.wait()) as closing:

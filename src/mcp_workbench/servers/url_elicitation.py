@@ -71,14 +71,14 @@ class Pages:
             for visit in self._visits:
                 visit.completed(id_)
 
-    def wanted(self, refusal: ServerRefused, exchange: Exchange) -> tuple[Page, ...]:
+    def pages_to_open(self, refusal: ServerRefused, exchange: Exchange) -> tuple[Page, ...]:
         """The pages to ask the client of a refused call to open; empty if it can't be asked."""
         if not (exchange.caller.modern and exchange.may_ask):
             return ()
         pages = pages_in(refusal, self._limits)
         return pages if all(exchange.caller.allows(ELICIT, page.params) for page in pages) else ()
 
-    async def visited(
+    async def visit(
         self, pages: tuple[Page, ...], exchange: Exchange, send: Callable[[], Awaitable[Raw]], *, began: float
     ) -> Raw:
         """Have the client open the pages and return the result; `send` repeats the request.
@@ -110,28 +110,28 @@ class Pages:
         visit = _Visit(pages)
         self._visits.add(visit)
         try:
-            await self._accepted(pages, exchange)
-            outcome = await self._sent(exchange, send)
+            await self._ask_client(pages, exchange)
+            outcome = await self._retry(exchange, send)
             if isinstance(outcome, Raw) or not visit.is_for(outcome):
                 return outcome
             await self._questions.wait(exchange, visit.wait(self._limits.visit_seconds))
-            return await self._sent(exchange, send)
+            return await self._retry(exchange, send)
         finally:
             self._visits.discard(visit)
 
-    async def _accepted(self, pages: Collection[Page], exchange: Exchange) -> None:
+    async def _ask_client(self, pages: Collection[Page], exchange: Exchange) -> None:
         """Ask the client to open the pages. Raises `InputUnavailable` if it declines."""
         answers = asyncio.gather(*(exchange.pose(ELICIT, page.params) for page in pages))
         for answer in await self._questions.wait(exchange, answers):
             if jsonrpc.text_or_none(jsonrpc.members(answer).get("action")) != "accept":
                 raise InputUnavailable("its client did not open the page that the server requires")
 
-    async def _sent(self, exchange: Exchange, send: Callable[[], Awaitable[Raw]]) -> Raw | tuple[Page, ...]:
+    async def _retry(self, exchange: Exchange, send: Callable[[], Awaitable[Raw]]) -> Raw | tuple[Page, ...]:
         """The result, or the pages that the server requires first. Raises any other `Fault`."""
         try:
             return await send()
         except ServerRefused as refusal:
-            if not (pages := self.wanted(refusal, exchange)):
+            if not (pages := self.pages_to_open(refusal, exchange)):
                 raise
             return pages
 

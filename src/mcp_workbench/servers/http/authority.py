@@ -18,7 +18,7 @@ from mcp_workbench.config.model import Endpoint, OAuthClient
 from mcp_workbench.errors import Fault
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import KEEPING_METHOD, Transport, is_same_origin, is_within
-from mcp_workbench.servers.http.network_guard import Dial, Resolve, is_loopback, resolve
+from mcp_workbench.servers.http.network_guard import Dialer, Resolve, is_loopback, resolve
 
 _LEFT_OUT: Final = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -28,12 +28,12 @@ def server_url(endpoint: Endpoint) -> httpx2.URL:
     return httpx2.URL(endpoint.url).copy_with(userinfo=b"", fragment=None)
 
 
-def filed_as(url: str, client: OAuthClient) -> str:
+def login_key(url: str, client: OAuthClient) -> str:
     """The key under which a login is stored. Logins of different configured clients have different keys."""
     return f"{url}#{quote(client.client_id, safe='')}" if client.client_id else url
 
 
-def shown_origin(url: httpx2.URL) -> str:
+def origin_text(url: httpx2.URL) -> str:
     """The origin of an address, safe to show to people."""
     return logger.foreign(f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}")
 
@@ -45,9 +45,9 @@ def check_address(url: httpx2.URL, server: httpx2.URL) -> None:
     if url.scheme not in ("http", "https") or not url.host or url.userinfo:
         raise LoginFailed("the server announces an address for its logins that is not valid")
     if is_loopback(url.host) and not is_loopback(server.host):
-        raise LoginFailed(f"the server sends logins to this machine ({shown_origin(url)}), which is not its own")
+        raise LoginFailed(f"the server sends logins to this machine ({origin_text(url)}), which is not its own")
     if url.scheme != "https" and not is_loopback(url.host):
-        raise LoginFailed(f"the server sends logins to {shown_origin(url)}, where everybody on the way can read them")
+        raise LoginFailed(f"the server sends logins to {origin_text(url)}, where everybody on the way can read them")
 
 
 class Authority:
@@ -58,7 +58,7 @@ class Authority:
         self.is_old = endpoint.transport == "sse"
         self._limits = limits
         stays_here = self.server.scheme == "http" and not endpoint.allow_insecure
-        dial = Dial(self.server.host, stays_here=stays_here, resolve=resolve)
+        dial = Dialer(self.server.host, stays_here=stays_here, resolve=resolve)
         self._client = httpx2.AsyncClient(
             transport=Transport(dial, limits),
             trust_env=False,
@@ -121,4 +121,4 @@ class Authority:
         return b"".join(parts)
 
     def _failure(self, request: httpx2.Request, what: str) -> LoginFailed:
-        return LoginFailed(f"{shown_origin(request.url)} {what}")
+        return LoginFailed(f"{origin_text(request.url)} {what}")

@@ -54,7 +54,7 @@ class LoginRedirect:
     def __repr__(self) -> str:
         return "Answer(...)"
 
-    def belongs(self, state: str) -> bool:
+    def has_state(self, state: str) -> bool:
         return bool(self.state) and hmac.compare_digest(self.state.encode(), state.encode())
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class Callback:
         self._state = state
         return await asyncio.shield(self._answered)
 
-    def judge(self, method: str, target: str) -> tuple[str, str]:
+    def check_request(self, method: str, target: str) -> tuple[str, str]:
         """Check a request. Returns the status and the text of the response."""
         parts = urlsplit(target)
         if method != "GET":
@@ -87,7 +87,7 @@ class Callback:
         if parts.path != PATH:
             return "404 Not Found", _STRANGE
         answer = LoginRedirect(parts.query)
-        if not self._state or not answer.belongs(self._state):
+        if not self._state or not answer.has_state(self._state):
             logger.warning("a request that does not belong to the current login was ignored")
             return "400 Bad Request", _STRANGE
         if not self._answered.done():
@@ -117,7 +117,7 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
             async with asyncio.timeout(limits.login_browser_seconds):
                 method, target = _first_line(await reader.readuntil(b"\r\n\r\n"))
                 if callback is not None:
-                    await _respond(writer, *callback.judge(method, target))
+                    await _respond(writer, *callback.check_request(method, target))
 
     try:
         server = await asyncio.start_server(serve, HOST, port, limit=limits.login_request_bytes)

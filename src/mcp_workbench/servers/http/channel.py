@@ -22,13 +22,13 @@ from mcp_workbench.errors import Fault, ProtocolViolation, ServerUnavailable, Sh
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
-from mcp_workbench.servers.http.client import HttpClient, is_within, trusted
+from mcp_workbench.servers.http.client import HttpClient, is_within, tls_context
 from mcp_workbench.servers.http.login import auth_for
 from mcp_workbench.servers.http.post_writer import GOODBYE_SECONDS, Outbox, Owner, Post
 from mcp_workbench.servers.http.request_headers import ServerSession
 from mcp_workbench.servers.http.response_body import EVENTS, JSON, events_in, kind_of, one_line
-from mcp_workbench.servers.http.status_errors import by_status, not_mcp
-from mcp_workbench.servers.http.streamable_http import Listening, Posting
+from mcp_workbench.servers.http.status_errors import fault_for_status, not_mcp
+from mcp_workbench.servers.http.streamable_http import ListenStream, StreamableHttpOutbox
 from mcp_workbench.servers.peer_channel import Inbox, PeeredChannel, violation
 from mcp_workbench.wire.jsonrpc import ErrorBody, Unreadable
 from mcp_workbench.wire.memory_budget import Account
@@ -87,12 +87,12 @@ class RemoteChannel(PeeredChannel):
 
     # -- Channel
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
-        await self._outbox.stopped()
+        await self._outbox.wait_stopped()
         if self._stream is not None:
             await asyncio.wait((self._stream,), timeout=GOODBYE_SECONDS)
         try:
@@ -121,12 +121,12 @@ class HttpChannel(RemoteChannel):
         super().__init__(client, label, limits, account)
 
     def _make_outbox(self) -> Outbox:
-        return Posting(self, self._client, self._session, self._label, self._limits, account=self._account)
+        return StreamableHttpOutbox(self, self._client, self._session, self._label, self._limits, account=self._account)
 
     def greeted(self) -> None:
         """Open the stream for messages that answer no request."""
         if self._stream is None and not self.ended.done():
-            listening = Listening(
+            listening = ListenStream(
                 self._client,
                 self._session,
                 self._label,
@@ -154,14 +154,14 @@ class SseOutbox(Outbox):
     async def _exchange(self, post: Post) -> None:
         await self._post(post.line, post.method)
 
-    async def _tell(self, line: bytes) -> None:
+    async def _send_notice(self, line: bytes) -> None:
         await self._post(line, "")
 
     async def _post(self, line: bytes, method: str) -> None:
         url = await asyncio.shield(self.address)
         async with self._client.exchange("POST", {"content-type": JSON}, line, url=url) as response:
             if not response.is_success:
-                raise by_status(response, method)
+                raise fault_for_status(response, method)
 
 
 class SseChannel(RemoteChannel):
@@ -194,7 +194,7 @@ class SseChannel(RemoteChannel):
         """Read the stream to its end. Raises the `Fault` that breaks it."""
         async with self._client.exchange("GET", {"accept": EVENTS}) as response:
             if not response.is_success:
-                raise by_status(response, "initialize")
+                raise fault_for_status(response, "initialize")
             if kind_of(response) != EVENTS:
                 raise not_mcp(kind_of(response))
             await self._follow(response)
@@ -221,7 +221,7 @@ class SseChannel(RemoteChannel):
         return url
 
 
-trusted()  # read the certificates now, in the thread that imports this: it takes as long as loading the library
+tls_context()  # read the certificates now, in the thread that imports this: it takes as long as loading the library
 
 
 async def open_remote(

@@ -21,9 +21,9 @@ import httpx2
 from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.network_guard import Dial, Resolve, expecting_head, is_loopback, resolve
+from mcp_workbench.servers.http.network_guard import Dialer, Resolve, expecting_head, is_loopback, resolve
 from mcp_workbench.servers.http.response_body import read_refusal
-from mcp_workbench.servers.http.status_errors import ServerUnreachable, by_error
+from mcp_workbench.servers.http.status_errors import ServerUnreachable, fault_for_error
 from mcp_workbench.wire.fairness import FairShare
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _LITTLE: Final = 3
 
 
 @cache
-def trusted() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """The TLS context of all servers, cached: reading the certificates takes time."""
     return httpx2.create_ssl_context(verify=True, trust_env=True)
 
@@ -56,7 +56,7 @@ class Auth(httpx2.Auth):
         raise RuntimeError("only an asynchronous client can look up credentials")
         yield request
 
-    async def finished(self) -> None:
+    async def wait_finished(self) -> None:
         """Wait for a running renewal, whose outcome would otherwise be lost."""
 
 
@@ -92,7 +92,7 @@ class HttpClient:
         if is_plain and is_secret and not endpoint.allow_insecure and not is_loopback(self.url.host):
             raise InsecureTransport("its credentials would be sent over http, where everybody on the way can read them")
         stays_here = is_plain and is_secret and not endpoint.allow_insecure
-        dial = Dial(self.url.host, stays_here=stays_here, resolve=resolve)
+        dial = Dialer(self.url.host, stays_here=stays_here, resolve=resolve)
         self._client = httpx2.AsyncClient(
             transport=Transport(dial, limits),
             auth=auth,
@@ -115,7 +115,7 @@ class HttpClient:
             finally:
                 await response.aclose()
         except httpx2.HTTPError as error:
-            raise by_error(error) from None
+            raise fault_for_error(error) from None
         except httpx2.InvalidURL:
             raise ServerUnreachable("its url is not valid", kind="dns", hint="Check its url.") from None
 
@@ -166,7 +166,7 @@ class HttpClient:
 
     async def close(self) -> None:
         if self._auth is not None:
-            await self._auth.finished()
+            await self._auth.wait_finished()
         await self._client.aclose()
 
 
@@ -186,13 +186,13 @@ def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 class Transport(httpx2.AsyncHTTPTransport):
-    """The transport of httpx2, with connections from `Dial` and a bounded response head."""
+    """The transport of httpx2, with connections from `Dialer` and a bounded response head."""
 
-    def __init__(self, dial: Dial, limits: Limits) -> None:
-        super().__init__(verify=trusted(), trust_env=False)
+    def __init__(self, dial: Dialer, limits: Limits) -> None:
+        super().__init__(verify=tls_context(), trust_env=False)
         self._limits = limits
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=trusted(),
+            ssl_context=tls_context(),
             max_connections=None,  # the slots of the server already bound the calls
             max_keepalive_connections=IDLE_CONNECTIONS,
             keepalive_expiry=IDLE_CONNECTION_SECONDS,

@@ -61,18 +61,18 @@ class AccessTokens:
         """The token; fetched if there is none, renewed if it is about to expire. Raises a `Fault`."""
         token = self._token
         if token is None:
-            return await self.renewed(None)
+            return await self.renew(None)
         is_due = token.renew_at is not None and time.monotonic() >= token.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
             try:
-                return await self.renewed(token)
+                return await self.renew(token)
             except Fault as fault:
                 # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 logger.debug("a token could not be renewed in time", code=fault.code, reason=str(fault))
         return token
 
-    async def renewed(self, stale: AccessToken | None) -> AccessToken:
+    async def renew(self, stale: AccessToken | None) -> AccessToken:
         """A token other than `stale`. Concurrent callers share one attempt, and its failure."""
         failures = self._failures
         async with self._lock:
@@ -81,7 +81,7 @@ class AccessTokens:
             if self._fault is not None and self._failures != failures:
                 raise self._fault
             try:
-                token = await _fetched(self._endpoint, self._limits)
+                token = await _fetch(self._endpoint, self._limits)
             except Fault as fault:
                 self._fault = fault
                 self._failures += 1
@@ -112,7 +112,7 @@ async def load_oauth() -> None:
     await asyncio.to_thread(import_module, "mcp_workbench.servers.http.oauth")
 
 
-async def _fetched(endpoint: Endpoint, limits: Limits) -> AccessToken:
+async def _fetch(endpoint: Endpoint, limits: Limits) -> AccessToken:
     """Fetch a new token. Raises `ClientRefused`, or `ServerUnavailable` if it may work later."""
     await load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
@@ -147,7 +147,7 @@ class ClientLogin(Auth):
         response = yield _signed(request, token)
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             await discard(response)
-            response = yield _signed(request, await self._tokens.renewed(token))
+            response = yield _signed(request, await self._tokens.renew(token))
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             raise ClientRefused("the server refuses the token that its authorization server issued")
         if (scopes := missing_scopes(response)) is not None:

@@ -167,7 +167,7 @@ class KeyringStore:
     is_slow = True
 
     def load(self, url: str) -> Login | None:
-        text = _asked(lambda keyring: keyring.get_password(SERVICE, url))
+        text = _with_keyring(lambda keyring: keyring.get_password(SERVICE, url))
         if text is None:
             return None
         try:
@@ -177,17 +177,17 @@ class KeyringStore:
         return login if login.url == url else None
 
     def save(self, login: Login) -> None:
-        _asked(lambda keyring: keyring.set_password(SERVICE, login.url, msgspec.json.encode(login).decode()))
+        _with_keyring(lambda keyring: keyring.set_password(SERVICE, login.url, msgspec.json.encode(login).decode()))
 
     def remove(self, url: str) -> None:
         def remove(keyring: Any) -> None:
             if keyring.get_password(SERVICE, url) is not None:
                 keyring.delete_password(SERVICE, url)
 
-        _asked(remove)
+        _with_keyring(remove)
 
 
-def _asked(question: Callable[[Any], T]) -> T:
+def _with_keyring(question: Callable[[Any], T]) -> T:
     try:
         keyring: Any = import_module("keyring")  # an optional dependency
     except ImportError:

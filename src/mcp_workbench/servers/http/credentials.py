@@ -52,7 +52,7 @@ def open_credentials(environ: Mapping[str, str], limits: Limits) -> Credentials:
 
 
 class Credentials:
-    """The logins by the key of their server, see `authority.filed_as`."""
+    """The logins by the key of their server, see `authority.login_key`."""
 
     def __init__(self, store: CredentialStore, path: str, limits: Limits, *, name: str = "") -> None:
         """`path` is the prefix of the lock files that keep processes from renewing the same login at once."""
@@ -69,9 +69,9 @@ class Credentials:
         """The login for a server, if there is one. `fresh`: read the store again even if it is slow."""
         try:
             if not self._store.is_slow:
-                self._noticed(url, self._store.load(url))
+                self._remember(url, self._store.load(url))
             elif fresh or self._known.get(url) is None:
-                self._noticed(url, await asyncio.to_thread(self._store.load, url))
+                self._remember(url, await asyncio.to_thread(self._store.load, url))
         except Unusable as error:
             secure_files.warn_once("the stored logins can't be used", self.name, error)
             self._known[url] = None
@@ -79,31 +79,31 @@ class Credentials:
 
     async def read(self, url: str) -> Login | None:
         """Read the login for a server from the store. Raises `Unusable`."""
-        self._noticed(url, await asyncio.to_thread(self._store.load, url))
+        self._remember(url, await asyncio.to_thread(self._store.load, url))
         return self._known[url]
 
     async def save(self, login: Login) -> None:
         """Store a login. Raises `Unusable`."""
-        self._noticed(login.url, login)
+        self._remember(login.url, login)
         await asyncio.to_thread(self._store.save, login)
         self._unsaved.pop(login.url, None)
 
     async def replace(self, login: Login) -> None:
         """Store a new login of a person, so that no running renewal overwrites it. Raises `Unusable`."""
-        async with self._undisturbed(login.url):
+        async with self._locked_or_unusable(login.url):
             await self.save(login)
 
     async def forget(self, url: str) -> Login | None:
         """Remove a login, including a renewal that is running. Returns it. Raises `Unusable`."""
-        async with self._undisturbed(url):
+        async with self._locked_or_unusable(url):
             login = await self.read(url)
             if login is not None:
                 await self.remove(url)
             return login
 
-    async def lacks(self, login: Login, scopes: str) -> None:
+    async def add_missing_scopes(self, login: Login, scopes: str) -> None:
         """Record the scopes that a login lacks, for the next login. Raises `Unusable`."""
-        async with self._undisturbed(login.url):
+        async with self._locked_or_unusable(login.url):
             current = await self.find(login.url, fresh=True)
             if current is not None and current.access_token == login.access_token:
                 await self.save(msgspec.structs.replace(current, wanted=scopes))
@@ -126,7 +126,7 @@ class Credentials:
         await asyncio.to_thread(self._store.remove, url)
 
     @contextlib.asynccontextmanager
-    async def alone(self, url: str) -> AsyncGenerator[None]:
+    async def locked(self, url: str) -> AsyncGenerator[None]:
         """Keep other processes from renewing this login during the block. Raises `Busy` if one takes too long.
 
         If files can't be locked, log that and go on without a lock.
@@ -145,8 +145,8 @@ class Credentials:
                 os.close(descriptor)
 
     @contextlib.asynccontextmanager
-    async def _undisturbed(self, url: str) -> AsyncGenerator[None]:
-        """Like `alone`, but raises `Unusable` if the file can't be locked."""
+    async def _locked_or_unusable(self, url: str) -> AsyncGenerator[None]:
+        """Like `locked`, but raises `Unusable` if the file can't be locked."""
         try:
             descriptor = await self._lock(url)
         except Busy as error:
@@ -170,7 +170,7 @@ class Credentials:
             await asyncio.sleep(LOGIN_POLL_SECONDS)
         return descriptor
 
-    def _noticed(self, url: str, login: Login | None) -> None:
+    def _remember(self, url: str, login: Login | None) -> None:
         """Redact the secrets of a login from now on. Those of its predecessors stay redacted for a while."""
         before, self._known[url] = self._known.get(url), login
         if login is None or login is before:

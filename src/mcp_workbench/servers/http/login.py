@@ -22,7 +22,7 @@ from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import NeedsLogin, ServerUnavailable, login_command
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.authority import Authority, filed_as, server_url
+from mcp_workbench.servers.http.authority import Authority, login_key, server_url
 from mcp_workbench.servers.http.client import Auth, discard, is_same_origin, missing_scopes
 from mcp_workbench.servers.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.servers.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
@@ -76,9 +76,9 @@ class StoredLogin(Auth):
     def __repr__(self) -> str:
         return "StoredLogin(...)"
 
-    async def finished(self) -> None:
+    async def wait_finished(self) -> None:
         """Wait until a running renewal is stored: the authorization server may accept a refresh token only once."""
-        await self._renewals.finished()
+        await self._renewals.wait_finished()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Raises `NeedsLogin`, or `ServerUnavailable` if a login can't be renewed at the moment."""
@@ -95,23 +95,23 @@ class StoredLogin(Auth):
             return
         if login is None:
             if is_asked_to_log_in(response):
-                raise self._needed()
+                raise self._login_needed()
             return
         await discard(response)
-        _sign(request, await self._renewals.renewed(login))
+        _sign(request, await self._renewals.renew(login))
         response = yield request
         if response.status_code == HTTPStatus.UNAUTHORIZED:
-            raise self._needed("the server refuses the stored login, and needs a new one")
+            raise self._login_needed("the server refuses the stored login, and needs a new one")
 
     async def _login(self) -> Login | None:
         """The login, renewed if it is about to expire."""
-        login = await self._credentials.find(filed_as(str(self._url), self._client))
+        login = await self._credentials.find(login_key(str(self._url), self._client))
         if login is None:
             return None
         is_due = login.refresh_token and login.renew_at is not None and time.time() >= login.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
             try:
-                return await self._renewals.renewed(login)
+                return await self._renewals.renew(login)
             except ServerUnavailable as fault:
                 # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
@@ -120,12 +120,12 @@ class StoredLogin(Auth):
 
     async def _refuse_scope(self, scopes: str, login: Login | None) -> NoReturn:
         """Require a new login if the present one lacks scopes. `auth` then requests them."""
-        is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
+        is_noted = login is not None and not self._client.scopes and await self._store_missing_scopes(login, scopes)
         shown = f" ({logger.foreign(scopes)})" if scopes else ""
         where = "" if is_noted else "; see oauth.scopes"
-        raise self._needed(f"the server needs a login with more scopes{shown}{where}")
+        raise self._login_needed(f"the server needs a login with more scopes{shown}{where}")
 
-    async def _noted(self, login: Login, scopes: str) -> bool:
+    async def _store_missing_scopes(self, login: Login, scopes: str) -> bool:
         """Store the missing scopes of a login for `auth`. Returns whether that worked."""
         if not re.fullmatch(_SCOPE_TOKENS, scopes):
             return False
@@ -135,7 +135,7 @@ class StoredLogin(Auth):
         if len(wanted) > LOGIN_SCOPES_LENGTH:
             return False
         try:
-            await self._credentials.lacks(login, wanted)
+            await self._credentials.add_missing_scopes(login, wanted)
         except Unusable as error:
             logger.debug(
                 "the missing scopes of a login could not be stored", server=self._server.identifier, reason=str(error)
@@ -143,7 +143,7 @@ class StoredLogin(Auth):
             return False
         return True
 
-    def _needed(self, why: str = "the server needs a login") -> NeedsLogin:
+    def _login_needed(self, why: str = "the server needs a login") -> NeedsLogin:
         return NeedsLogin(self._server.toolbox, self._server.name, why)
 
 
@@ -158,12 +158,12 @@ class Renewals:
         self._running = BackgroundTasks()
         self._tasks: dict[str, asyncio.Task[Login]] = {}
 
-    async def finished(self) -> None:
+    async def wait_finished(self) -> None:
         """Wait for running renewals."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def renewed(self, stale: Login) -> Login:
+    async def renew(self, stale: Login) -> Login:
         """A login newer than `stale`. Cancelling a caller does not cancel the renewal: a token may work only once."""
         token = stale.access_token
         if token not in self._tasks:
@@ -172,7 +172,7 @@ class Renewals:
 
     async def _renew(self, stale: Login) -> Login:
         try:
-            async with self._credentials.alone(stale.url):
+            async with self._credentials.locked(stale.url):
                 login = await self._credentials.find(stale.url, fresh=True)
                 if login is None:
                     raise NeedsLogin(self._server.toolbox, self._server.name)
@@ -188,16 +188,16 @@ class Renewals:
 
     async def _renew_now(self, login: Login) -> Login:
         if not login.refresh_token:
-            self._ended()
+            self._raise_ended()
         await load_oauth()
         from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
 
         async with Authority(self._endpoint, self._limits) as authority:
             try:
-                new = await oauth.renewed(authority, login, self._limits)
+                new = await oauth.renew(authority, login, self._limits)
             except oauth.LoginEnded:
                 await self._forget(login)
-                self._ended()
+                self._raise_ended()
         await self._credentials.renew(login, new)
         return new
 
@@ -208,7 +208,7 @@ class Renewals:
         except Unusable as error:
             logger.debug("a login that ended could not be removed", server=self._server.identifier, reason=str(error))
 
-    def _ended(self) -> NoReturn:
+    def _raise_ended(self) -> NoReturn:
         raise NeedsLogin(self._server.toolbox, self._server.name, "the login has ended, and the server needs a new one")
 
 

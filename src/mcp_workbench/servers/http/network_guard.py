@@ -151,7 +151,7 @@ def _plain(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-class Dial(httpcore2.AsyncNetworkBackend):
+class Dialer(httpcore2.AsyncNetworkBackend):
     """Opens the connections of one remote server."""
 
     def __init__(self, host: str, *, stays_here: bool = False, resolve: Resolve = resolve) -> None:

@@ -47,7 +47,7 @@ from mcp_workbench import logger
 from mcp_workbench.command_errors import LoginFailed, LoginRefused
 from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.authority import Authority, check_address, filed_as, shown_origin
+from mcp_workbench.servers.http.authority import Authority, check_address, login_key, origin_text
 from mcp_workbench.servers.http.client_login import AccessToken
 from mcp_workbench.servers.http.credential_stores import Login
 from mcp_workbench.servers.http.status_errors import TOO_MANY, UNAUTHORIZED
@@ -95,14 +95,14 @@ PROBES = (
 """What `serve` sends first. A server of one era may refuse the other's request before it looks at credentials."""
 
 
-class Returned(NamedTuple):
+class AuthorizationResponse(NamedTuple):
     """The parameters with which the browser returned. Its state was already checked."""
 
     code: str
     iss: str | None = None
 
 
-Ask = Callable[[str, str], Awaitable[Returned]]
+Ask = Callable[[str, str], Awaitable[AuthorizationResponse]]
 """Has a person log in at an address that carries this state. Raises `LoginFailed`."""
 
 
@@ -110,7 +110,7 @@ class LoginEnded(Exception):
     """The authorization server does not renew the login: it has ended."""
 
 
-class _Held:
+class _MemoryStorage:
     """The SDK's `TokenStorage`, in memory, for the time of a login."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
@@ -143,7 +143,7 @@ class _Provider(OAuthClientProvider):
         client, metadata = self.context.client_info, self.context.oauth_metadata
         if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
             client.token_endpoint_auth_method = _secret_method(metadata)
-        return _hidden(await super()._exchange_token_authorization_code(auth_code, code_verifier))
+        return _with_redaction(await super()._exchange_token_authorization_code(auth_code, code_verifier))
 
     def login(self, url: str, tokens: OAuthToken, limits: Limits) -> Login:
         """The login to store."""
@@ -181,10 +181,10 @@ class _SecretProvider(ClientCredentialsOAuthProvider):
     async def _exchange_token_client_credentials(self) -> httpx2.Request:
         if self.context.client_info is not None:
             self.context.client_info.token_endpoint_auth_method = _secret_method(self.context.oauth_metadata)
-        return _hidden(await super()._exchange_token_client_credentials())
+        return _with_redaction(await super()._exchange_token_client_credentials())
 
 
-def _hidden(request: httpx2.Request) -> httpx2.Request:
+def _with_redaction(request: httpx2.Request) -> httpx2.Request:
     """The same request; registers its Basic credentials as a secret, since an authorization server may repeat them."""
     logger.log.redact.hide((request.headers.get("authorization", "").removeprefix("Basic "),))
     return request
@@ -201,35 +201,37 @@ def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_bas
 
 async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> AccessToken:
     """Fetch a token with client credentials. Raises `LoginRefused`, or `LoginFailed` if it may work later."""
-    held = _Held(None)
+    storage = _MemoryStorage(None)
     assertions: list[str] = []
     try:
-        return await _client_token(authority, client, held, assertions, limits)
+        return await _client_token(authority, client, storage, assertions, limits)
     finally:
         logger.log.redact.forget(assertions)  # each login signs a new one, and errors are already redacted
 
 
 async def _client_token(
-    authority: Authority, client: OAuthClient, held: _Held, assertions: list[str], limits: Limits
+    authority: Authority, client: OAuthClient, storage: _MemoryStorage, assertions: list[str], limits: Limits
 ) -> AccessToken:
-    provider = _client_provider(str(authority.server), client, held, assertions)
+    provider = _client_provider(str(authority.server), client, storage, assertions)
     scopes, request = _Scopes(client.scopes, None), _requests(authority)[0]
-    status = await _driven(provider, authority, scopes, request)
-    if held.tokens is None:  # the server may require a login only for its tools
-        status = await _driven(provider, authority, scopes, request, is_refused=True)
-    if held.tokens is None:
+    status = await _run_flow(provider, authority, scopes, request)
+    if storage.tokens is None:  # the server may require a login only for its tools
+        status = await _run_flow(provider, authority, scopes, request, is_refused=True)
+    if storage.tokens is None:
         raise LoginFailed("the authorization server issued no token")
     if status == UNAUTHORIZED[0]:
         raise LoginRefused(f"the server refuses the new token (HTTP {status})")
-    seconds = _good_for_seconds(held.tokens, limits)
+    seconds = _good_for_seconds(storage.tokens, limits)
     renew_at = time.monotonic() + seconds if seconds is not None else None
-    return AccessToken(held.tokens.access_token, held.tokens.scope or "", renew_at)
+    return AccessToken(storage.tokens.access_token, storage.tokens.scope or "", renew_at)
 
 
-def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
+def _client_provider(
+    url: str, client: OAuthClient, storage: _MemoryStorage, assertions: list[str]
+) -> OAuthClientProvider:
     """The SDK's provider for the configured credentials. It appends the assertions that it signs to `assertions`."""
     if client.client_secret:
-        return _SecretProvider(url, held, client.client_id, client.client_secret, issuer=client.issuer)
+        return _SecretProvider(url, storage, client.client_id, client.client_secret, issuer=client.issuer)
     signed = SignedJWTParameters(
         issuer=client.client_id,
         subject=client.client_id,
@@ -243,7 +245,7 @@ def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: lis
         logger.log.redact.hide(assertions)
         return assertions[-1]
 
-    return PrivateKeyJWTOAuthProvider(url, held, client.client_id, assertion, issuer=client.issuer)
+    return PrivateKeyJWTOAuthProvider(url, storage, client.client_id, assertion, issuer=client.issuer)
 
 
 # -- a new login
@@ -272,30 +274,30 @@ async def log_in(
     async def callback() -> AuthorizationCodeResult:
         return AuthorizationCodeResult(code=returned[0].code, state=state, iss=returned[0].iss)
 
-    returned: list[Returned] = []
+    returned: list[AuthorizationResponse] = []
     url = str(authority.server)
-    held = _Held(_configured(client, redirect_uri))
+    storage = _MemoryStorage(_configured(client, redirect_uri))
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME)
-    provider = _Provider(url, metadata, held, redirect, callback)
-    status = await _probed(provider, authority, held, _Scopes(client.scopes, before))
-    if held.tokens is None:
+    provider = _Provider(url, metadata, storage, redirect, callback)
+    status = await _probe(provider, authority, storage, _Scopes(client.scopes, before))
+    if storage.tokens is None:
         if status in UNAUTHORIZED:
             raise LoginFailed(f"the server refuses the request without offering a login (HTTP {status})")
         return None
     if status in UNAUTHORIZED:
         raise LoginFailed(f"the server refuses the login that it required (HTTP {status})")
-    return provider.login(filed_as(url, client), held.tokens, limits)
+    return provider.login(login_key(url, client), storage.tokens, limits)
 
 
-async def _probed(provider: _Provider, authority: Authority, held: _Held, scopes: _Scopes) -> int:
+async def _probe(provider: _Provider, authority: Authority, storage: _MemoryStorage, scopes: _Scopes) -> int:
     """Provoke a challenge and log in, if the server requires a login. Returns the last status."""
     statuses: list[int] = []
     for request in (requests := _requests(authority)):
-        statuses.append(status := await _driven(provider, authority, scopes, request))
-        if held.tokens is not None or status in UNAUTHORIZED:
+        statuses.append(status := await _run_flow(provider, authority, scopes, request))
+        if storage.tokens is not None or status in UNAUTHORIZED:
             return status
     if await _offers_logins(authority):  # it may require a login only for its tools
-        return await _driven(provider, authority, scopes, requests[-1], is_refused=True)
+        return await _run_flow(provider, authority, scopes, requests[-1], is_refused=True)
     if not any(status in _SUCCESS for status in statuses):
         raise LoginFailed(
             f"the server does not say whether it requires a login: it refuses the requests (HTTP {statuses[-1]})",
@@ -315,7 +317,7 @@ async def _offers_logins(authority: Authority) -> bool:
     """Whether a server that answers without a login announces an authorization server."""
     url = str(authority.server)
     for place in build_protected_resource_metadata_discovery_urls(None, url):
-        with _sense(authority.server):
+        with _translate_errors(authority.server):
             found = await handle_protected_resource_response(await authority.send(create_oauth_metadata_request(place)))
             if found is not None:
                 asked = resource_url_from_server_url(url)
@@ -334,7 +336,7 @@ def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformatio
     )
 
 
-async def _driven(
+async def _run_flow(
     provider: OAuthClientProvider,
     authority: Authority,
     scopes: _Scopes,
@@ -358,10 +360,10 @@ async def _driven(
                 response = await send(outgoing)
             if outgoing is request:
                 status = response.status_code
-                scopes.put_into(response)
-                await _leave(authority, request, response)
+                scopes.add_to(response)
+                await _end_session(authority, request, response)
             _raise_refusal(outgoing, response)
-            with _sense(outgoing.url, response.status_code):
+            with _translate_errors(outgoing.url, response.status_code):
                 outgoing = await flow.asend(response)
     except StopAsyncIteration:
         return status
@@ -370,16 +372,16 @@ async def _driven(
 
 
 @contextlib.contextmanager
-def _sense(url: httpx2.URL, status: int = 0) -> Generator[None]:
+def _translate_errors(url: httpx2.URL, status: int = 0) -> Generator[None]:
     """Turn errors of the SDK into `LoginFailed`. Their texts may repeat tokens and secrets, so most are dropped."""
     try:
         yield
     except (LoginFailed, StopAsyncIteration):
         raise
     except OAuthRegistrationError:
-        raise LoginFailed(f"{shown_origin(url)} did not register a usable client (HTTP {status})") from None
+        raise LoginFailed(f"{origin_text(url)} did not register a usable client (HTTP {status})") from None
     except OAuthTokenError:
-        raise LoginFailed(f"{shown_origin(url)} issued no usable token (HTTP {status})") from None
+        raise LoginFailed(f"{origin_text(url)} issued no usable token (HTTP {status})") from None
     except OAuthFlowError as error:
         raise LoginFailed(f"the login failed: {logger.foreign(str(error))}") from None
     except Exception as error:  # noqa: BLE001 -- a response can be anything, and the SDK may fail in any way
@@ -393,7 +395,7 @@ class _Scopes:
         self._configured = " ".join(configured)
         self._more = union_scopes(before.scope, before.wanted) if before is not None and before.wanted else None
 
-    def put_into(self, response: httpx2.Response) -> None:
+    def add_to(self, response: httpx2.Response) -> None:
         """Put the scopes into a challenge: the configured ones, else the present and the missing ones."""
         if response.status_code not in UNAUTHORIZED or not (self._configured or self._more):
             return
@@ -402,7 +404,7 @@ class _Scopes:
         response.headers["www-authenticate"] = f'Bearer scope="{scope}", {said}'  # the first one counts
 
 
-async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
+async def _end_session(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
     """End a session that the server opened, which we don't need."""
     if response.is_success and (session := response.headers.get("mcp-session-id")):
         headers = {"mcp-session-id": session, "mcp-protocol-version": _HANDSHAKE}
@@ -420,7 +422,7 @@ def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
         return
     is_passing = response.is_server_error or response.status_code == TOO_MANY
     failure = LoginFailed if is_passing else LoginRefused
-    raise failure(f"{shown_origin(request.url)} refused the login: {problem}")
+    raise failure(f"{origin_text(request.url)} refused the login: {problem}")
 
 
 def _problem(response: httpx2.Response) -> str:
@@ -435,17 +437,17 @@ def _problem(response: httpx2.Response) -> str:
 # -- using a stored login
 
 
-async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
+async def renew(authority: Authority, login: Login, limits: Limits) -> Login:
     """Renew a login. Raises `LoginEnded`, or `LoginFailed` if it may work later."""
     provider = _provider(login)
     response = await authority.send(await provider.refresh_request())
     if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
         raise LoginEnded
     url = httpx2.URL(login.token_endpoint)
-    with _sense(url, response.status_code):
+    with _translate_errors(url, response.status_code):
         tokens = await provider.refreshed(response) if response.is_success else None
     if tokens is None:
-        where = shown_origin(url)
+        where = origin_text(url)
         raise LoginFailed(f"{where} did not renew the login (HTTP {response.status_code})")
     return msgspec.structs.replace(
         login,
@@ -456,7 +458,7 @@ async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
     )
 
 
-async def revoked(authority: Authority, login: Login) -> bool:
+async def revoke(authority: Authority, login: Login) -> bool:
     """Revoke the tokens of a login. Returns whether the server confirmed it. Raises `LoginFailed`."""
     done = bool(login.revocation_endpoint)
     for kind in ("refresh_token", "access_token") if done else ():
@@ -477,7 +479,9 @@ def _provider(login: Login) -> _Provider:
         token_endpoint_auth_method=login.client_auth,
         issuer=login.issuer,
     )
-    provider = _Provider(login.url, OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/")]), _Held(client))
+    provider = _Provider(
+        login.url, OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/")]), _MemoryStorage(client)
+    )
     context = provider.context
     context.client_info = client
     context.current_tokens = OAuthToken(

@@ -30,9 +30,9 @@ NOTICES = 256
 class Notices:
     """Sends notifications one after the other, and answers at once."""
 
-    def __init__(self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier) -> None:
-        """`tell` sends one message, and raises the `Fault` that prevents it."""
-        self._tell = tell
+    def __init__(self, send: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier) -> None:
+        """`send` sends one message, and raises the `Fault` that prevents it."""
+        self._send_notice = send
         self._label = label
         self._last: asyncio.Task[None] | None = None
         self._unaccepted = 0
@@ -67,7 +67,7 @@ class Notices:
             if before is not None:
                 await asyncio.wait((before,))
             async with asyncio.timeout(NOTICE_SECONDS):
-                await self._tell(line)
+                await self._send_notice(line)
         except (Fault, TimeoutError) as error:
             why = str(error) or "it did not accept it in time"
             logger.info("a server did not accept a notification or an answer", server=self._label, reason=why)
@@ -139,7 +139,7 @@ class Outbox(ABC):
         self._label = label
         self._limits = limits
         self._posts: dict[Id, Post] = {}
-        self._notices = Notices(self._tell, label)
+        self._notices = Notices(self._send_notice, label)
         self._greeting: asyncio.Task[None] | None = None
         self.is_closed = False
 
@@ -150,10 +150,10 @@ class Outbox(ABC):
         """Send a request and read the response. Raises the `Fault` that ends it."""
 
     @abstractmethod
-    async def _tell(self, line: bytes) -> None:
+    async def _send_notice(self, line: bytes) -> None:
         """Send a notification or an answer. Raises the `Fault` if the server does not accept it."""
 
-    def _is_told(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for overriding methods
+    def _notifies_cancel(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for overriding methods
         """Whether to send the server a notification that a request was cancelled."""
         return True
 
@@ -175,7 +175,7 @@ class Outbox(ABC):
             post = self._posts[id_] = Post(id_, envelope, content, self.peer.owner_of(id_))
             post.task = asyncio.get_running_loop().create_task(self._run(post))
         elif envelope.method == CANCELLED and isinstance(content, Mapping):
-            if self._is_told(content["requestId"]):
+            if self._notifies_cancel(content["requestId"]):
                 self._notices.send(envelope.line, in_order=False)
         else:
             told = self._notices.send(envelope.line, in_order=not envelope.is_answer)
@@ -195,7 +195,7 @@ class Outbox(ABC):
         for post in self._posts.values():
             post.task.cancel()
 
-    async def stopped(self) -> None:
+    async def wait_stopped(self) -> None:
         """Wait for the aborted tasks."""
         tasks = {post.task for post in self._posts.values()} | set(self._notices.tasks)
         if tasks:

@@ -38,7 +38,7 @@ _PIECE_SECONDS: Final = 10e-6
 """What each chunk of a response is charged, even a small one: reading it takes 30 µs."""
 
 
-class _Unpacker:
+class _Decompressor:
     """Decompresses one content encoding."""
 
     def __init__(self, name: str, most: int) -> None:
@@ -47,33 +47,33 @@ class _Unpacker:
         self._may_be_bare = name == "deflate"
         """`deflate` has a header by the standard, but some servers omit it."""
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
+    def feed(self, compressed: bytes) -> Iterator[bytes]:
         """The decompressed data, in pieces. Raises `httpx2.DecodingError`."""
-        piece = self._first(packed)
+        piece = self._first(compressed)
         while piece:
             yield piece
             piece = self._next(self._zlib.unconsumed_tail)
 
-    def _first(self, packed: bytes) -> bytes:
+    def _first(self, compressed: bytes) -> bytes:
         if not self._may_be_bare:
-            return self._next(packed)
+            return self._next(compressed)
         self._may_be_bare = False
         try:
-            return self._next(packed)
+            return self._next(compressed)
         except httpx2.DecodingError:
             self._zlib = zlib.decompressobj(_BARE)
-            return self._next(packed)
+            return self._next(compressed)
 
-    def _next(self, packed: bytes) -> bytes:
+    def _next(self, compressed: bytes) -> bytes:
         if self._zlib.eof:
             return b""
         try:
-            return self._zlib.decompress(packed, self._most)
+            return self._zlib.decompress(compressed, self._most)
         except zlib.error as error:
             raise httpx2.DecodingError(str(error)) from None
 
 
-async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
+async def decompressed(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
     """The decompressed pieces of a body, charged to the share of its server.
 
     Raises `httpx2.DecodingError` for a content encoding that we did not accept.
@@ -81,10 +81,10 @@ async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerato
     layers = _layers(response)
     turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a small piece takes time, too
     async with contextlib.aclosing(response.aiter_raw()) as source:
-        async for packed in source:
+        async for compressed in source:
             share.charge(_PIECE_SECONDS)
             await share.turn()
-            for piece in _through(packed, layers):
+            for piece in _decompress(compressed, layers):
                 if piece:
                     yield piece
                 turn += max(len(piece), least)
@@ -93,22 +93,22 @@ async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerato
                     await asyncio.sleep(0)
 
 
-def _layers(response: httpx2.Response) -> list[_Unpacker]:
+def _layers(response: httpx2.Response) -> list[_Decompressor]:
     """The decompressors, in the order to apply them: the reverse of the header."""
     said = response.headers.get("content-encoding", "").lower().split(",")
     names = [name for one in said if (name := one.strip()) not in ("", "identity")]
     if len(names) > _LAYERS or not _WINDOWS.keys() >= set(names):
         raise httpx2.DecodingError("it has a content encoding that was not accepted")
-    return [_Unpacker(name, BODY_PIECE_BYTES) for name in reversed(names)]
+    return [_Decompressor(name, BODY_PIECE_BYTES) for name in reversed(names)]
 
 
-def _through(data: bytes, layers: Sequence[_Unpacker]) -> Iterator[bytes]:
+def _decompress(data: bytes, layers: Sequence[_Decompressor]) -> Iterator[bytes]:
     """The output of all layers. Empty pieces give the caller a chance to let other tasks run."""
     if not layers:
         yield data
         return
     for piece in layers[0].feed(data):
-        yield from _through(piece, layers[1:])
+        yield from _decompress(piece, layers[1:])
         yield b""
 
 
@@ -145,7 +145,7 @@ class _Lines:
             self._keep(first)
             return []
         self._line += first
-        lines = [self._taken(), *rest]
+        lines = [self._take_line(), *rest]
         self._keep(lines.pop())
         return self._without_mark(lines)
 
@@ -154,7 +154,7 @@ class _Lines:
         if len(self._line) > self._limits.message_bytes:
             raise too_large(self._limits)
 
-    def _taken(self) -> bytes:
+    def _take_line(self) -> bytes:
         line = bytes(self._line)
         self._line = bytearray()
         return line
@@ -193,9 +193,9 @@ class _Events:
             if line:
                 self._take(line)
             elif self._is_begun:
-                yield self._ended()
+                yield self._finish_event()
 
-    def _ended(self) -> httpx2.ServerSentEvent:
+    def _finish_event(self) -> httpx2.ServerSentEvent:
         data = self._data[:-1].decode("utf-8", "replace")
         event = httpx2.ServerSentEvent(self._event or "message", data, self._last_id, self._retry)
         self._begin()
@@ -230,8 +230,8 @@ async def events_in(
     `account` counts an event while it arrives. Nothing is read while the client is paused.
     """
     account = account or Account()
-    pieces, lines, events = unpacked(response, share), _Lines(limits), _Events(limits)
-    told = held = 0
+    pieces, lines, events = decompressed(response, share), _Lines(limits), _Events(limits)
+    count = held = 0
     try:
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
@@ -243,8 +243,8 @@ async def events_in(
                         yield event
                         share.charge(_EVENT_SECONDS)
                         await share.turn()
-                        told += 1
-                        if told % EVENTS_IN_TURN == 0:
+                        count += 1
+                        if count % EVENTS_IN_TURN == 0:
                             await asyncio.sleep(0)
                     share.charge(len(some) * _LINE_SECONDS)
                     await share.turn()
@@ -281,7 +281,7 @@ async def read_body(
     account = account or Account()
     pieces = bytearray()
     try:
-        async with contextlib.aclosing(unpacked(response, share)) as source:
+        async with contextlib.aclosing(decompressed(response, share)) as source:
             async for piece in source:
                 await account.unpaused()
                 account.reserve(len(piece))
@@ -296,7 +296,7 @@ async def read_body(
 async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
     """The body of an error response; empty if it is too long to be a JSON-RPC error."""
     pieces = bytearray()
-    async with contextlib.aclosing(unpacked(response, share)) as source:
+    async with contextlib.aclosing(decompressed(response, share)) as source:
         async for piece in source:
             pieces += piece
             if len(pieces) > REFUSAL_BYTES:

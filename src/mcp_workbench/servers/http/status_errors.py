@@ -52,7 +52,7 @@ def is_expired(fault: Fault) -> bool:
     return isinstance(fault, ServerUnavailable) and fault.kind == "session_expired"
 
 
-def by_status(response: httpx2.Response, method: str) -> Fault:
+def fault_for_status(response: httpx2.Response, method: str) -> Fault:
     """The fault for an error status whose body holds no JSON-RPC error."""
     status = response.status_code
     if status in UNAUTHORIZED:
@@ -124,7 +124,7 @@ def error_in(body: bytes) -> Message | None:
     return message if message.method is None and jsonrpc.is_present(message.error) else None
 
 
-def refused(message: Message) -> ServerRefused:
+def fault_for_rpc_error(message: Message) -> ServerRefused:
     """The fault for a JSON-RPC error. Its id does not matter: the response to a POST is about that POST."""
     body = jsonrpc.error_body(message.error)
     return ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data))
@@ -145,7 +145,7 @@ def says_no_session(message: Message | None, status: int, asked: Id | None) -> b
     return body.code in _SESSION_CODES and "session" in body.message.lower()
 
 
-def by_error(error: httpx2.HTTPError) -> Fault:
+def fault_for_error(error: httpx2.HTTPError) -> Fault:
     """The fault for a connection error: `ServerUnreachable` if the server never got the request."""
     match error:
         case httpx2.ConnectTimeout() | httpx2.PoolTimeout():

@@ -2,8 +2,8 @@
 
 The response to a request holds its answer, and the messages that the server sends before the answer. When nobody waits
 for the answer any more, the response is closed; a modern server takes that as a cancellation. If a response breaks off,
-the rest is requested, provided that the server numbered its events. `Listening` keeps the one stream that belongs to no
-request.
+the rest is requested, provided that the server numbered its events. `ListenStream` keeps the one stream that belongs to
+no request.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from mcp_workbench.servers.http.status_errors import (
     SERVER_ERROR,
     TOO_MANY,
     UNAUTHORIZED,
-    by_status,
     error_in,
     expired,
+    fault_for_rpc_error,
+    fault_for_status,
     is_expired,
     not_mcp,
-    refused,
     says_no_session,
 )
 from mcp_workbench.servers.peer_channel import violation
@@ -52,7 +52,7 @@ BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
 """Kinds of `ServerUnavailable` after which a stream can be resumed."""
 
 
-class Tail:
+class StreamPosition:
     """The position where a stream of events stopped."""
 
     def __init__(self, limits: Limits) -> None:
@@ -73,7 +73,7 @@ class Tail:
         return {"accept": EVENTS} | ({request_headers.LAST_EVENT: self.last_id} if self.last_id else {})
 
 
-class Listening:
+class ListenStream:
     """Reads the stream on which a handshake server sends what answers no request, and reopens it when it breaks off."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Listening:
         self._account = account
         self._receive = receive
         self._end = end
-        self._tail = Tail(limits)
+        self._position = StreamPosition(limits)
         self._was_open = False
         self._pause = limits.resume_seconds
 
@@ -106,23 +106,23 @@ class Listening:
                     return
             except MessageTooLarge as fault:
                 logger.warning("a server sent a message that is too large", server=self._label, reason=str(fault))
-                self._tail = Tail(self._limits)  # resuming would bring the same message again
+                self._position = StreamPosition(self._limits)  # resuming would bring the same message again
             except Fault as fault:
                 logger.debug("a server's stream broke off", server=self._label, reason=str(fault))
             except Exception as error:  # noqa: BLE001 -- a bug of ours must not end it unnoticed
                 logger.error("a stream failed inside the workbench", server=self._label, error=repr(error))
-            await asyncio.sleep(max(self._pause, self._tail.pause))
+            await asyncio.sleep(max(self._pause, self._position.pause))
             self._pause = min(self._pause * 2, RESUME_MOST_SECONDS)
 
     async def _once(self) -> bool:
         """Read one stream to its end. Returns whether to open another. Raises the `Fault` that broke it."""
-        asked = self._session.headers() | self._tail.headers()
+        asked = self._session.headers() | self._position.headers()
         async with self._client.exchange("GET", asked) as response:
             if response.status_code == GONE and self._was_open:
                 self._end(expired())
                 return False
             if response.status_code == TOO_MANY or response.status_code >= SERVER_ERROR:
-                raise by_status(response, "")
+                raise fault_for_status(response, "")
             if not response.is_success or kind_of(response) != EVENTS:
                 logger.debug("a server has no stream of its own", server=self._label, status=response.status_code)
                 return False
@@ -135,7 +135,7 @@ class Listening:
         async with contextlib.aclosing(source) as events:
             async for event in events:
                 self._pause = self._limits.resume_seconds
-                if (message := self._tail.note(event)) is not None:
+                if (message := self._position.note(event)) is not None:
                     self._receive(message)
 
 
@@ -147,7 +147,7 @@ RESUMES = 3
 _LIST: Final = "tools/list"
 
 
-class Posting(Outbox):
+class StreamableHttpOutbox(Outbox):
     """The outbox of streamable HTTP."""
 
     def __init__(
@@ -166,7 +166,7 @@ class Posting(Outbox):
         self._session = session
         self._mirrors = SentHeaders(label, limits)
 
-    def _is_told(self, cancelled: Id) -> bool:
+    def _notifies_cancel(self, cancelled: Id) -> bool:
         """A modern server is not told: the end of the response tells it."""
         post = self._posts.get(cancelled)
         return post.version is None if post is not None else bool(self._session.version)
@@ -188,15 +188,15 @@ class Posting(Outbox):
             await self._once(post)
 
     async def _once(self, post: Post) -> None:
-        tail = Tail(self._limits)
+        position = StreamPosition(self._limits)
         try:
             async with self._client.exchange("POST", self._headers(post), post.line) as response:
-                await self._answer(post, response, tail)
+                await self._answer(post, response, position)
         except ServerUnavailable as fault:
-            if post.version is not None or not tail.last_id or fault.kind not in BREAKS:
+            if post.version is not None or not position.last_id or fault.kind not in BREAKS:
                 raise
         if self.peer.is_waiting(post.id):
-            await self._resume(post, tail)
+            await self._resume(post, position)
 
     def _headers(self, post: Post) -> dict[str, str]:
         sent = {"content-type": JSON, "accept": request_headers.ACCEPT}
@@ -206,7 +206,7 @@ class Posting(Outbox):
         tool = post.tool
         return sent | self._mirrors.headers(tool, post.params.get("arguments")) if tool is not None else sent
 
-    async def _answer(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
+    async def _answer(self, post: Post, response: httpx2.Response, position: StreamPosition) -> None:
         if not response.is_success:
             raise await self._refusal(response, post.method, post.id, named=post.version is None)
         post.is_accepted = True
@@ -214,61 +214,61 @@ class Posting(Outbox):
             self._session.begin(response)
         kind = kind_of(response)
         if kind == EVENTS:
-            await self._follow(post, response, tail)
-            self._adjourned(post, tail)
-            if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
+            await self._follow(post, response, position)
+            self._adjourned(post, position)
+            if self.peer.is_waiting(post.id) and (post.version is not None or not position.last_id):
                 raise ServerUnavailable("its stream ended without an answer", kind="truncated")
         elif kind == JSON:
             body = one_line(await read_body(response, self._limits, self._client.share, self._account))
-            await self._take(post, body)
+            await self._deliver(post, body)
             if self.peer.is_waiting(post.id):
                 raise _unanswered(body)
         else:
             raise not_mcp(kind)
 
-    def _adjourned(self, post: Post, tail: Tail) -> None:
+    def _adjourned(self, post: Post, position: StreamPosition) -> None:
         """After a stream that can be resumed, let the waiting client disconnect and resume, too."""
-        if tail.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
+        if position.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
             owner.adjourn()
 
-    async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
+    async def _follow(self, post: Post, response: httpx2.Response, position: StreamPosition) -> None:
         """Pass the events of a stream to the peer until the answer, then wait a moment for its end."""
         source = events_in(response, self._limits, self._client.share, self._account)
         async with contextlib.aclosing(source) as events:
             async for event in events:
-                if (message := tail.note(event)) is not None:
-                    await self._take(post, message)
+                if (message := position.note(event)) is not None:
+                    await self._deliver(post, message)
                     if post.answered:
                         break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STREAM_END_SECONDS):
                     async for event in events:
-                        if (message := tail.note(event)) is not None:
+                        if (message := position.note(event)) is not None:
                             self.peer.receive(message, post.owner)
 
-    async def _resume(self, post: Post, tail: Tail) -> None:
+    async def _resume(self, post: Post, position: StreamPosition) -> None:
         """Resume a stream until it brings the answer. Raises the `Fault` that prevents it."""
         failures, least = 0, RESUME_LEAST_SECONDS
         while self.peer.is_waiting(post.id):
-            await asyncio.sleep(max(tail.pause, least))
-            known = tail.last_id
+            await asyncio.sleep(max(position.pause, least))
+            known = position.last_id
             try:
-                asked = self._session.headers() | tail.headers()
+                asked = self._session.headers() | position.headers()
                 async with self._client.exchange("GET", asked) as response:
                     if not response.is_success or kind_of(response) != EVENTS:
                         raise await self._refusal(response, post.method, post.id, named=True)
-                    await self._follow(post, response, tail)
-                    self._adjourned(post, tail)
+                    await self._follow(post, response, position)
+                    self._adjourned(post, position)
                 failures = 0
             except ServerUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > RESUMES:
                     raise
             # A server may deliver a long answer in many parts, but resuming in vain must slow down.
-            fruitless = tail.last_id == known
+            fruitless = position.last_id == known
             least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
 
-    async def _take(self, post: Post, message: bytes) -> None:
+    async def _deliver(self, post: Post, message: bytes) -> None:
         """Pass one message to the peer."""
         if post.method == "initialize":
             self._session.agree(message)
@@ -282,15 +282,15 @@ class Posting(Outbox):
         """The fault for an error status. `named`: the request named a session."""
         status = response.status_code
         if status in UNAUTHORIZED or status in BUSY:
-            return by_status(response, method)
+            return fault_for_status(response, method)
         message = error_in(await read_refusal(response, self._client.share))
         if named and self._session.id and says_no_session(message, status, id_):
             self._session.id = ""
             return expired()
         if message is None:
-            return by_status(response, method)
+            return fault_for_status(response, method)
         self.peer.received_at = asyncio.get_running_loop().time()
-        return refused(message)
+        return fault_for_rpc_error(message)
 
     async def _list_tools(self, post: Post) -> None:
         """List a modern server's tools, to learn which headers they require."""
@@ -306,7 +306,7 @@ class Posting(Outbox):
 
     # -- notifications and answers
 
-    async def _tell(self, line: bytes) -> None:
+    async def _send_notice(self, line: bytes) -> None:
         """Send a notification or an answer. Raises the `Fault` if the server does not accept it."""
         sent = {"content-type": JSON, "accept": request_headers.ACCEPT} | self._session.headers()
         async with self._client.exchange("POST", sent, line) as response:
@@ -325,5 +325,5 @@ def _unanswered(body: bytes) -> Fault:
     except Unreadable as problem:
         return violation(problem)
     if message.method is None and jsonrpc.is_present(message.error):
-        return refused(message)
+        return fault_for_rpc_error(message)
     return ProtocolViolation("its response does not answer the request")
