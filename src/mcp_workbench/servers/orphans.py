@@ -135,7 +135,7 @@ class Orphans:
     def _living(self) -> list[ProcessStat]:
         """The orphans that run; those that ended are reaped."""
         own, session = self._own(), os.getsid(0)
-        # A process that a library starts is in our session; no server is, nor what it starts.
+        # Processes that a library starts are in our session; servers and their descendants are not.
         orphans = [one for one in _children() if one.pid not in own and one.session != session]
         for one in orphans:
             if one.is_over:

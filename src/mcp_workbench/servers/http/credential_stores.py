@@ -157,7 +157,7 @@ class FileStore:
         except _Damaged:
             aside = f"{self._path}.damaged"
             os.replace(self._path, aside)
-            secure_files.warn_once("the stored logins are damaged and were set aside", aside, "no such file of ours")
+            secure_files.warn_once("the stored logins are damaged and were set aside", aside, "not a file of logins")
             return {}
 
 

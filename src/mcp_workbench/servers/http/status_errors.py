@@ -74,7 +74,7 @@ def fault_for_status(response: httpx2.Response, method: str) -> Fault:
             hint="If that is the right server, write its address in the url.",
         )
     if method in OPENINGS:
-        return NegotiationFailed(f"what is at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
+        return NegotiationFailed(f"the server at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
     return ServerUnavailable(
         f"it refused the request with HTTP {status}", kind="status", status=status, counts=False, hint=_URL_HINT
     )
@@ -82,7 +82,7 @@ def fault_for_status(response: httpx2.Response, method: str) -> Fault:
 
 def _busy(status: int, said: str | None) -> ServerUnavailable:
     seconds = retry_after(said)
-    when = f"; it wants to be left alone for {seconds:.0f} s" if seconds is not None else ""
+    when = f"; it asks for a pause of {seconds:.0f} s" if seconds is not None else ""
     what = "it gets too many requests" if status == TOO_MANY else "it can't answer just now"
     return ServerUnavailable(
         f"{what} (HTTP {status}){when}",
@@ -149,7 +149,7 @@ def fault_for_error(error: httpx2.HTTPError) -> Fault:
     """The fault for a connection error: `ServerUnreachable` if the server never got the request."""
     match error:
         case httpx2.ConnectTimeout() | httpx2.PoolTimeout():
-            fault = _unreached("it takes no connection in time", "timeout")
+            fault = _unreached("it did not accept a connection in time", "timeout")
         case httpx2.ConnectError():
             why = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
             fault = _tls(why) if why else _unreached("nothing answers at its address: it refused to connect", "refused")
@@ -158,7 +158,7 @@ def fault_for_error(error: httpx2.HTTPError) -> Fault:
         case httpx2.RemoteProtocolError() if "complete" in str(error):
             fault = _broken("the connection ended in the middle of an answer", "truncated")
         case httpx2.RemoteProtocolError() if "disconnected" not in str(error):
-            fault = _broken("what answers at its address does not speak HTTP", "not_http")
+            fault = _broken("the program at its address does not speak HTTP", "not_http")
         case httpx2.DecodingError():
             fault = _broken("its answer is not compressed as it says", "not_http")
         case _:
@@ -182,7 +182,7 @@ def _unreached(what: str, kind: str) -> Fault:
 def _tls(why: ssl.SSLError) -> Fault:
     reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else (why.reason or "it ended")
     return ServerUnreachable(
-        f"no secure connection to it can be made ({reason.replace('_', ' ').lower()})",
+        f"a TLS connection to it failed ({reason.replace('_', ' ').lower()})",
         kind="tls",
         hint="Check its certificate and its url; for an authority of your own set SSL_CERT_FILE.",
     )

@@ -124,7 +124,9 @@ class ListenStream:
             if response.status_code == TOO_MANY or response.status_code >= SERVER_ERROR:
                 raise fault_for_status(response, "")
             if not response.is_success or kind_of(response) != EVENTS:
-                logger.debug("a server has no stream of its own", server=self._label, status=response.status_code)
+                logger.debug(
+                    "a server offers no stream for notifications", server=self._label, status=response.status_code
+                )
                 return False
             self._was_open = True
             await self._follow(response)
