@@ -105,19 +105,15 @@ async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
         try:
-            await converse(reader, writer)
-        finally:
-            tasks.discard(task)
-            writer.close()
-
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(
-            OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-        ):
             async with asyncio.timeout(limits.login_browser_seconds):
                 method, target = _first_line(await reader.readuntil(b"\r\n\r\n"))
                 if callback is not None:
                     await _respond(writer, *callback.check_request(method, target))
+        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            logger.debug("a request to the login callback failed", error=type(error).__name__)
+        finally:
+            tasks.discard(task)
+            writer.close()
 
     try:
         server = await asyncio.start_server(serve, HOST, port, limit=limits.login_request_bytes)

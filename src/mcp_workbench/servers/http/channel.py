@@ -87,9 +87,6 @@ class RemoteChannel(PeeredChannel):
 
     # -- Channel
 
-    def stderr_tail(self) -> str:
-        return ""
-
     async def _close(self) -> None:
         self.end(ShuttingDown("the connection was closed"))
         await self._outbox.wait_stopped()
@@ -114,13 +111,8 @@ class RemoteChannel(PeeredChannel):
 class HttpChannel(RemoteChannel):
     """Streamable HTTP. It does not contact the server before the first request."""
 
-    def __init__(
-        self, client: HttpClient, label: ServerIdentifier, limits: Limits, account: Account | None = None
-    ) -> None:
-        self._session = ServerSession()
-        super().__init__(client, label, limits, account)
-
     def _make_outbox(self) -> Outbox:
+        self._session = ServerSession()
         return StreamableHttpOutbox(self, self._client, self._session, self._label, self._limits, account=self._account)
 
     def greeted(self) -> None:

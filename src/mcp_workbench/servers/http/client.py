@@ -123,7 +123,9 @@ class HttpClient:
         self, method: str, url: httpx2.URL, headers: Mapping[str, str], body: bytes | None
     ) -> httpx2.Response:
         """The response after redirects within the origin. Any other redirect is itself the response."""
-        sent = _merged([*self._headers, *((name.encode(), value.encode()) for name, value in headers.items())])
+        ours = ((name.encode(), value.encode()) for name, value in headers.items())
+        # One value for each name, the last: ours override configured ones.
+        sent = list({name.lower(): (name, value) for name, value in (*self._headers, *ours)}.values())
         followed = 0
         while True:
             request = self._client.build_request(method, url, headers=sent, content=body)
@@ -178,11 +180,6 @@ def is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
 def is_within(url: httpx2.URL, server: httpx2.URL) -> bool:
     """Whether an address from a server has its own origin and contains no credentials."""
     return is_same_origin(url, server) and not url.userinfo
-
-
-def _merged(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The last value of each header name: ours override configured ones."""
-    return list({name.lower(): (name, value) for name, value in headers}.values())
 
 
 class Transport(httpx2.AsyncHTTPTransport):

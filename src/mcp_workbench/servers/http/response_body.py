@@ -141,34 +141,22 @@ class _Lines:
         elif piece:
             self._after_return = False
         first, *rest = piece.split(b"\n")
-        if not rest:
-            self._keep(first)
-            return []
         self._line += first
-        lines = [self._take_line(), *rest]
-        self._keep(lines.pop())
-        return self._without_mark(lines)
-
-    def _keep(self, part: bytes) -> None:
-        self._line += part
+        lines: list[bytes] = []
+        if rest:
+            lines = [bytes(self._line), *rest]
+            self._line = bytearray(lines.pop())
+            if self._at_start:
+                self._at_start = False
+                lines[0] = lines[0].removeprefix(_MARK)
         if len(self._line) > self._limits.message_bytes:
             raise too_large(self._limits)
-
-    def _take_line(self) -> bytes:
-        line = bytes(self._line)
-        self._line = bytearray()
-        return line
+        return lines
 
     @property
     def size(self) -> int:
         """The bytes of the line that has not ended yet."""
         return len(self._line)
-
-    def _without_mark(self, lines: list[bytes]) -> list[bytes]:
-        if self._at_start:
-            self._at_start = False
-            lines[0] = lines[0].removeprefix(_MARK)
-        return lines
 
 
 class _Events:
