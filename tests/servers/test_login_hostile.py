@@ -39,10 +39,10 @@ class Somebody:
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
-    async def __call__(self, address: str, state: str) -> oauth.Returned:
+    async def __call__(self, address: str, state: str) -> oauth.AuthorizationResponse:
         self.addresses.append(address)
         assert state in address
-        return oauth.Returned("the-code-of-somebody")
+        return oauth.AuthorizationResponse("the-code-of-somebody")
 
     def asked(self, name: str) -> str | None:
         [address] = self.addresses
