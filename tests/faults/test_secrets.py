@@ -448,7 +448,7 @@ DEFECTS = {
     "in a thread": "proxy.ProxySurface.call_tool = lambda *_: threading.Thread(target=broken).start()",
     "at the end of an object": "proxy.ProxySurface.call_tool = lambda *_: type('Broken', (), {'__del__': broken})()",
     "before the start": "early_initialize.greet = broken",
-    "in the loop": "stdio.StdioFront.run = broken",
+    "in the loop": "stdio.StdioEndpoint.run = broken",
     "in its own description": "early_initialize.greet = undescribed",
 }
 PROGRAM = """

@@ -145,10 +145,11 @@ class Peer:
     ) -> Raw:
         """Send a request and return its raw result. Progress goes to `on_progress`.
 
-        Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after `idle_seconds` without
-        an answer or progress, or after `hard_seconds` in all, or the fault that ended the connection. 0 means no
-        deadline. For `about` see `Envelope`. `stamp` is added to the request's `_meta`. If `lenient`, the deepest parts of
-        an answer that is nested too deep are left out. If the request fails, `delivery` says whether it was sent.
+        Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after `idle_seconds`
+        without an answer or progress, or after `hard_seconds` in all, or the fault that ended the connection. 0 means
+        no deadline. For `about` see `Envelope`. `stamp` is added to the request's `_meta`. If `lenient`, the deepest
+        parts of an answer that is nested too deep are left out. If the request fails, `delivery` says whether it was
+        sent.
         """
         delivery = delivery or Delivery()
         if self._given_up is not None:
