@@ -214,8 +214,6 @@ class Fault(WorkbenchError):
 
     code = "fault"
     retryable = True
-    was_sent: bool = True
-    """False if the failed request was never sent, so it may be repeated."""
     counts: bool = True
     """Whether it counts against the server's health."""
 
@@ -223,10 +221,6 @@ class Fault(WorkbenchError):
     def reason(self) -> str:
         """What is wrong, for texts without a hint; if only a person can fix it, also how."""
         return str(self)
-
-    def unsent(self) -> Self:
-        """A copy for a request that was never sent. Other requests share the fault, and theirs were sent."""
-        return self.copy_with(was_sent=False)
 
 
 class SpawnFailed(Fault):

@@ -79,7 +79,7 @@ def test_a_port_that_another_program_has_is_told(peer: OAuthPeer, tmp_path: Path
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         problem, hint = two_lines(person(tmp_path, peer.url, oauth={"clientId": "x", "callbackPort": port}).runs())
-    assert problem == f"port {port} of this machine can't be listened on (Address already in use)"
+    assert problem == f"can't listen on port {port} of this machine (Address already in use)"
     assert "callbackPort" in hint
 
 
@@ -96,7 +96,7 @@ async def test_a_code_is_taken_as_it_is_pasted(code: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"  {code}\n"))
     answer = await login.pasted("our-state")
     assert answer.code == code
-    assert answer.belongs("our-state")
+    assert answer.has_state("our-state")
 
 
 # -- logging out
@@ -169,10 +169,10 @@ def test_the_page_does_not_say_more_than_is_known(somebody: Person):
     logged_in(somebody)
     [seen] = somebody.seen(1)
     assert "You are logged in" not in seen["page"]
-    assert "The terminal tells whether you are logged in" in seen["page"]
+    assert "Return to the terminal to see whether you are logged in" in seen["page"]
 
 
 def test_a_server_that_can_not_be_asked_is_no_success(peer: OAuthPeer, tmp_path: Path):
     problem, hint = two_lines(person(tmp_path, f"{peer.address}/nothing/here").runs())
-    assert problem == "it can't be told whether the server wants a login: it refuses to be asked (HTTP 404)"
+    assert problem == "the server does not say whether it requires a login: it refuses the requests (HTTP 404)"
     assert hint == "Check its url."

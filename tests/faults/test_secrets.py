@@ -136,7 +136,7 @@ async def test_c5_no_secret_that_a_server_repeats_in_a_call_is_in_an_error_or_in
                 result = await wire.use("dev", "s", place, {"variable": variable})
                 assert result.get("isError") or place in GOES_ON
         await wire.hang_up()
-    assert wire.stderr.count("a server says") >= len(canaries.of("s"))
+    assert wire.stderr.count("a server wrote to stderr") >= len(canaries.of("s"))
     assert not canaries.found_in(left_behind(wire, tmp_path))
 
 
@@ -174,7 +174,7 @@ async def test_c5_no_secret_that_a_server_repeats_in_its_first_steps_is_in_an_er
         assert {entry["name"] for entry in opened["tools_withheld"]} == {"twice", "large"}
         await asyncio.gather(*(wire.use("dev", name, "echo", {}) for name in failed))
         await wire.hang_up()
-    assert wire.stderr.count("that is no message") == 2
+    assert wire.stderr.count("that is not a message") == 2
     assert wire.stderr.count("could not be started") >= 10
     assert not canaries.found_in(left_behind(wire, tmp_path))
 
@@ -443,18 +443,18 @@ def representations(thing: object, name: str = "config") -> Iterator[tuple[str, 
 DEFECTS = {
     "in a request": "proxy.ProxySurface.call_tool = broken",
     "in a callback": "peer.Peer.receive = broken",
-    "in a task": "starts.Starts._open_once = broken",
-    "in a reader": "stderr.Stderr.data_received = broken",
+    "in a task": "connector.Connector._open_once = broken",
+    "in a reader": "servers_stdio.Stderr.data_received = broken",
     "in a thread": "proxy.ProxySurface.call_tool = lambda *_: threading.Thread(target=broken).start()",
     "at the end of an object": "proxy.ProxySurface.call_tool = lambda *_: type('Broken', (), {'__del__': broken})()",
-    "before the start": "greeting.greet = broken",
-    "in the loop": "stdio.StdioFront.run = broken",
-    "in its own description": "greeting.greet = undescribed",
+    "before the start": "early_initialize.greet = broken",
+    "in the loop": "stdio.StdioEndpoint.run = broken",
+    "in its own description": "early_initialize.greet = undescribed",
 }
 PROGRAM = """
 import os, sys, threading
-from mcp_workbench.servers import starts, stderr
-from mcp_workbench.serve import greeting, stdio
+from mcp_workbench.servers import connector, stdio as servers_stdio
+from mcp_workbench.serve import early_initialize, stdio
 from mcp_workbench.surfaces import proxy
 from mcp_workbench.wire import peer
 from mcp_workbench.__main__ import main

@@ -149,7 +149,7 @@ async def test_a12_what_is_kept_of_stderr_is_bounded(tmp_path: Path):
         async with LagProbe() as lag:
             assert await wb.use(tool("loud", "echo"), {"bytes": 20_000_000})
         assert len(channel._stderr._ring) <= 2 * 64 * 1024  # type: ignore[attr-defined]
-        assert len(channel.last_words().encode()) <= 2048
+        assert len(channel.stderr_tail().encode()) <= 2048
         assert lag.worst_cpu_seconds < 0.05
 
 

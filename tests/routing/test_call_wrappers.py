@@ -11,6 +11,7 @@ from mcp_workbench.errors import CallFailed, ConnectFailed, ServerExited, Shutti
 from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
 from mcp_workbench.routing.calls import RecordedCalls, RetriedCalls
 from mcp_workbench.routing.requests import ForwardedRequest, Request, ToolCall
+from mcp_workbench.servers.supervisor import ServerClosed
 from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.wire.exchange import Exchange
 from tests.support.library import DeafLine
@@ -56,7 +57,7 @@ def forwarded(method: str, **params: Any) -> ForwardedRequest:
 
 @pytest.mark.parametrize(
     "error",
-    [ConnectFailed("dev", "s", CLOSED), CallFailed(TOOL, CLOSED.unsent()), CLOSED.unsent()],
+    [ConnectFailed("dev", "s", CLOSED), CallFailed(TOOL, ServerClosed()), ServerClosed()],
     ids=["start", "call", "request"],
 )
 async def test_a_request_that_was_not_sent_before_another_configuration_came_is_made_again(error: Exception):
@@ -69,8 +70,8 @@ async def test_a_request_that_was_not_sent_before_another_configuration_came_is_
     ("error", "versions"),
     [
         (CallFailed(TOOL, CLOSED), (1, 2)),  # it was sent
-        (CallFailed(TOOL, CLOSED.unsent()), (1, 1)),  # the same configuration
-        (CallFailed(TOOL, ServerExited("it died").unsent()), (1, 2)),  # for another reason
+        (CallFailed(TOOL, ServerClosed()), (1, 1)),  # the same configuration
+        (CallFailed(TOOL, ServerExited("it died")), (1, 2)),  # for another reason
     ],
     ids=["sent", "unchanged", "exited"],
 )

@@ -354,7 +354,7 @@ async def test_a_server_that_was_stopped_is_started_for_a_tool_that_its_list_doe
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         supervisor = handle_of(bench, "dev", "a").supervisor
-        supervisor.let_go()
+        supervisor.stop_when_idle()
         assert supervisor.current is None
         shop.add("tools", "new")
         assert await bench.use(tool("a", "new"))

@@ -33,7 +33,7 @@ async def test_a_list_is_unknown_then_current_and_remembered_when_its_server_res
         assert state(bench) == "unknown"
         await bench.open("dev")
         assert state(bench) == "current"
-        bench.at(LIBRARY).pool.handle(A).supervisor.let_go()
+        bench.at(LIBRARY).pool.handle(A).supervisor.stop_when_idle()
         assert state(bench) == "remembered"
     async with remembering(store, {"dev": {"a": Shop()}}) as bench:
         assert state(bench) == "unknown"  # nothing is read before somebody asks
@@ -67,7 +67,7 @@ async def test_the_list_of_a_server_that_cannot_be_reached_is_lost_until_it_list
     async with remembering(store, {"dev": {"a": shop}}) as bench:
         await bench.open("dev")
         router = bench.at(LIBRARY)
-        router.pool.handle(A).supervisor.let_go()
+        router.pool.handle(A).supervisor.stop_when_idle()
         shop.fail()
         with pytest.raises(ConnectFailed):
             await router.pool.connect(A)
@@ -97,7 +97,7 @@ async def test_the_other_lists_have_the_same_states(store: Path, kind: Kind):
         assert cache.state == "unknown"
         await router.items(kind, ["dev"])
         assert cache.state == "current"
-        router.pool.handle(A).supervisor.let_go()
+        router.pool.handle(A).supervisor.stop_when_idle()
         assert cache.state == "remembered"
         shop.fail()
         with pytest.raises(ConnectFailed):

@@ -237,7 +237,7 @@ async def test_a_question_of_a_call_that_was_cancelled_is_ended_and_not_called_u
     question = talk.ask()
     await settle()
     assert len(client.asked) == 1
-    talk.connection.questions.take_back(exchange)
+    talk.connection.questions.withdraw(exchange)
     with pytest.raises(RpcError) as caught:
         await asyncio.wait_for(question, 5)
     assert (caught.value.code, caught.value.message) == (-32603, "The call that it belongs to was cancelled")

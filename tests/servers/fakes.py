@@ -75,7 +75,7 @@ class FakeChannel:
     def noise(self) -> str:
         return ""
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
     def give_up(self, fault: Fault) -> None:

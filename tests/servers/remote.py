@@ -16,6 +16,7 @@ from mcp_workbench.servers.http.channel import open_remote
 from mcp_workbench.servers.negotiate import MODERN_FIRST, Agreement, Order, negotiate
 from mcp_workbench.servers.supervisor import Events, Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND, RpcError
 from tests.servers.real import Recorded
 
@@ -75,10 +76,18 @@ async def agreed(
         yield channel, await negotiate(channel, Limits(**limits), client, order, is_remote=True)
 
 
-async def call(channel: Channel, agreement: Agreement, tool: str = "echo", /, **arguments: Any) -> Any:
+async def call(
+    channel: Channel,
+    agreement: Agreement,
+    tool: str = "echo",
+    delivery: Delivery | None = None,
+    /,
+    **arguments: Any,
+) -> Any:
     """The result of a call, parsed."""
     params, stamp = {"name": tool, "arguments": arguments}, agreement.stamp()
-    return msgspec.json.decode(await channel.peer.request("tools/call", params, stamp=stamp, hard_seconds=30))
+    result = await channel.peer.request("tools/call", params, stamp=stamp, hard_seconds=30, delivery=delivery)
+    return msgspec.json.decode(result)
 
 
 @contextlib.asynccontextmanager

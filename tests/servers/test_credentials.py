@@ -236,7 +236,7 @@ async def test_a_renewed_login_that_can_not_be_stored_is_kept_in_memory(path: Pa
         some = credentials(path)
         await some.renew(login(1), login(2))
         assert await some.find(URL) == login(2)
-        async with some.alone(URL):
+        async with some.locked(URL):
             pass
         assert len(warnings) == 2
     finally:
@@ -253,7 +253,7 @@ async def test_what_could_not_be_stored_counts_until_another_process_stores_a_lo
         await some.renew(login(1), login(2))
         assert await some.find(URL) == login(2)
         await some.renew(login(2), login(22))
-    assert "can't be kept" in warnings[0][0]
+    assert "can't be stored" in warnings[0][0]
     assert await some.find(URL) == login(22)
     await credentials(path).save(login(3))
     assert await some.find(URL) == login(3)
@@ -276,11 +276,11 @@ async def test_an_unwritten_change_leaves_the_file_as_it_was(path: Path, monkeyp
 
 async def test_one_at_a_time_renews_a_login_and_others_another(path: Path):
     first, second = credentials(path), credentials(path, login_lock_seconds=0.05)
-    async with first.alone(URL), second.alone("https://other.example/"):
+    async with first.locked(URL), second.locked("https://other.example/"):
         with pytest.raises(Busy):
-            async with second.alone(URL):
+            async with second.locked(URL):
                 pass
-    async with second.alone(URL):
+    async with second.locked(URL):
         pass
 
 
@@ -290,11 +290,11 @@ async def test_who_waits_for_a_renewal_goes_on_when_it_is_done(path: Path):
 
     async def waits() -> None:
         await entered.wait()
-        async with credentials(path).alone(URL):
+        async with credentials(path).locked(URL):
             order.append("second")
 
     task = asyncio.create_task(waits())
-    async with credentials(path).alone(URL):
+    async with credentials(path).locked(URL):
         entered.set()
         for _ in range(10):
             await asyncio.sleep(0)

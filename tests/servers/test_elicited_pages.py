@@ -19,9 +19,10 @@ from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.servers.url_elicitation import pages_in
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Answer, Exchange, Question
 from tests.support.library import DeafLine
-from tests.support.memory import MemoryChannel, MemoryServer
+from tests.support.memory import MemoryChannel, MemoryServer, Unsent
 from tests.wire.pair import settle
 
 ELICIT = "elicitation/create"
@@ -55,7 +56,8 @@ class Desk:
 
     def call(self, caller: Caller = MODERN) -> tuple[Exchange, asyncio.Future[Answer | Question]]:
         exchange = Exchange(caller, DeafLine())
-        work = self.connection.forward("tools/call", {"name": "t"}, exchange)
+        self.delivery = Delivery()
+        work = self.connection.forward("tools/call", {"name": "t"}, exchange, self.delivery)
         return exchange, asyncio.ensure_future(exchange.run(work))
 
     async def asked(self) -> list[Any]:
@@ -174,12 +176,12 @@ async def test_a_call_does_not_last_longer_than_any_may():
 
 
 async def test_another_failure_of_the_second_call_is_its_outcome_and_it_is_not_sent_a_third_time():
-    desk = Desk(refusal(page()), ServerExited("it ended").unsent())
+    desk = Desk(refusal(page()), Unsent(ServerExited("it ended")))
     await desk.asked()
     await desk.answer()
-    with pytest.raises(ServerExited) as caught:
+    with pytest.raises(ServerExited):
         await desk.result()
-    assert caught.value.was_sent
+    assert desk.delivery.was_sent
 
 
 async def test_other_calls_have_their_turn_while_a_person_visits_a_page():

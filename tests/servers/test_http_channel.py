@@ -23,6 +23,9 @@ from mcp_workbench.errors import (
     ServerUnavailable,
 )
 from mcp_workbench.servers.http import streamable_http
+from mcp_workbench.servers.http.post_writer import Post
+from mcp_workbench.servers.http.status_errors import ServerUnreachable, expired
+from mcp_workbench.wire.jsonrpc import Envelope
 from tests.peers.rogue_http import rogue
 from tests.servers.remote import Heard, agreed, call, remote, remote_supervisor
 from tests.support.procs import needs_proc, wait_until
@@ -274,11 +277,29 @@ async def test_a_call_that_finds_its_new_session_gone_too_is_told_so():
         assert supervised.state == "idle"  # it counts for nothing
 
 
+@pytest.mark.parametrize(
+    ("fault", "is_accepted", "was_sent"),
+    [
+        (ServerUnreachable("nobody answers", kind="refused"), False, False),
+        (ServerUnreachable("nobody answers", kind="refused"), True, True),
+        (expired(), False, False),
+        (expired(), True, True),
+        (ServerUnavailable("it broke off", kind="reset"), False, True),
+    ],
+)
+async def test_a_request_was_sent_unless_the_server_never_looked_at_it(
+    fault: Fault, *, is_accepted: bool, was_sent: bool
+):
+    post = Post(1, Envelope({}, 1, "tools/call"), {}, None)
+    post.is_accepted = is_accepted
+    assert post.was_sent(fault) is was_sent
+
+
 async def test_a_call_whose_answer_had_begun_is_not_made_again_when_its_session_is_gone():
     async with rogue() as server, remote_supervisor(server.url("forgotten")) as supervised:
         with pytest.raises(ServerUnavailable) as caught:
             await supervised.forward("tools/call", {"name": "echo", "arguments": {}}, None)
-        assert (caught.value.kind, caught.value.was_sent) == ("session_expired", True)
+        assert caught.value.kind == "session_expired"
         assert len(server.got("tools/call")) == 1
 
 

@@ -16,7 +16,8 @@ from mcp_workbench.config.model import Endpoint
 from mcp_workbench.errors import ConfigError, InsecureTransport, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import HttpClient
-from mcp_workbench.servers.http.network_guard import Dial, is_forbidden, is_loopback
+from mcp_workbench.servers.http.network_guard import Dialer, is_forbidden, is_loopback
+from mcp_workbench.servers.http.status_errors import ServerUnreachable
 from tests.peers.rogue_http import rogue
 from tests.servers.remote import agreed, call
 
@@ -92,7 +93,7 @@ async def test_the_address_that_was_checked_is_the_one_that_is_used():
     """The second answer would lead to the honeypot, but nobody asks a second time."""
     async with rogue() as server, rogue() as honeypot:
         resolve, asked = resolver(["127.0.0.1"], ["169.254.169.254"])
-        dial = Dial("server.test", resolve=resolve)
+        dial = Dialer("server.test", resolve=resolve)
         stream = await dial.connect_tcp("server.test", server.port, 5)
         await stream.aclose()
         assert asked == ["server.test"]
@@ -104,18 +105,17 @@ async def test_the_address_that_was_checked_is_the_one_that_is_used():
 async def test_a_name_that_leads_to_such_an_address_is_not_contacted(answer: str):
     resolve, _ = resolver([answer])
     client = HttpClient(Endpoint(url="http://server.test/mcp"), Limits(), resolve=resolve)
-    with pytest.raises(ServerUnavailable) as caught:
+    with pytest.raises(ServerUnreachable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
     assert caught.value.kind == "blocked"
-    assert not caught.value.was_sent
     await client.close()
 
 
 async def test_of_several_addresses_the_good_ones_are_tried_in_turn():
     async with rogue() as server:
         resolve, _ = resolver(["169.254.169.254", "127.0.0.77", "127.0.0.1"])
-        stream = await Dial("server.test", resolve=resolve).connect_tcp("server.test", server.port, 5)
+        stream = await Dialer("server.test", resolve=resolve).connect_tcp("server.test", server.port, 5)
         await stream.aclose()
         assert server.connections == 1
 
@@ -124,13 +124,13 @@ async def test_of_several_addresses_the_good_ones_are_tried_in_turn():
 async def test_a_number_that_is_no_address_is_a_name_like_any_other(literal: str):
     resolve, asked = resolver(["169.254.169.254"])
     with pytest.raises(ServerUnavailable, match="no server's"):
-        await Dial(literal, resolve=resolve).connect_tcp(literal, 80, 5)
+        await Dialer(literal, resolve=resolve).connect_tcp(literal, 80, 5)
     assert asked == [literal]
 
 
 async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch):
     resolve, _ = resolver(["2001:db8::1", "203.0.113.1", "127.0.0.1"])
-    dial, tried = Dial("server.test", resolve=resolve), []
+    dial, tried = Dialer("server.test", resolve=resolve), []
 
     async def connect(_: object, host: str, *__: object) -> str:
         tried.append(host)
@@ -146,7 +146,7 @@ async def test_an_address_that_takes_no_connection_leaves_time_for_the_next(monk
 async def test_another_host_that_is_written_as_an_address_is_checked_too():
     """The server's own url may name any address; what it refers to may not."""
     with pytest.raises(ServerUnavailable, match="no server's"):
-        await Dial("server.test").connect_tcp("169.254.169.254", 80, 5)
+        await Dialer("server.test").connect_tcp("169.254.169.254", 80, 5)
 
 
 async def test_credentials_for_localhost_do_not_leave_the_machine_though_its_name_leads_elsewhere():
@@ -166,10 +166,10 @@ async def test_a_name_that_nobody_knows_is_told_so():
         raise OSError(-2, "Name or service not known")
 
     client = HttpClient(Endpoint(url="https://nowhere.test/mcp"), Limits(), resolve=resolve)
-    with pytest.raises(ServerUnavailable) as caught:
+    with pytest.raises(ServerUnreachable) as caught:
         async with client.exchange("POST", {}, b"{}"):
             pass
-    assert (caught.value.kind, caught.value.was_sent) == ("dns", False)
+    assert caught.value.kind == "dns"
     await client.close()
 
 

@@ -149,7 +149,7 @@ async def test_a_server_of_one_era_is_asked_for_its_login_as_its_era_has_it(peer
 async def test_a_server_that_points_to_another_resource_or_to_a_bad_place_is_refused(
     peer: OAuthPeer, name: str, why: str
 ):
-    async def never(address: str, _: str) -> oauth.Returned:
+    async def never(address: str, _: str) -> oauth.AuthorizationResponse:
         pytest.fail(f"{address} was opened")
 
     with pytest.raises(LoginFailed, match=why):
@@ -179,9 +179,9 @@ def test_an_address_that_somebody_names_is_checked_before_it_is_used(address: st
 
 
 async def test_a_code_that_is_wrong_is_refused_and_not_shown(peer: OAuthPeer):
-    async def forged(address: str, _: str) -> oauth.Returned:
+    async def forged(address: str, _: str) -> oauth.AuthorizationResponse:
         await asyncio.to_thread(come_back, address)
-        return oauth.Returned("a-code-that-somebody-made-up")
+        return oauth.AuthorizationResponse("a-code-that-somebody-made-up")
 
     with pytest.raises(LoginFailed, match="refused the login: invalid_grant") as caught:
         await log_in(remote(peer.url), forged)
@@ -191,7 +191,7 @@ async def test_a_code_that_is_wrong_is_refused_and_not_shown(peer: OAuthPeer):
 async def test_an_answer_of_another_issuer_is_refused_and_the_sdk_logs_nothing_of_it(
     peer: OAuthPeer, caplog: pytest.LogCaptureFixture
 ):
-    async def mixed_up(address: str, state: str) -> oauth.Returned:
+    async def mixed_up(address: str, state: str) -> oauth.AuthorizationResponse:
         return (await granted(address, state))._replace(iss="https://evil.example")
 
     caplog.set_level(logging.DEBUG)
@@ -209,7 +209,7 @@ async def test_an_authorization_server_that_is_gone_or_too_slow_is_told(peer: OA
 
 
 async def test_an_answer_that_is_too_long_is_not_read(peer: OAuthPeer):
-    with pytest.raises(LoginFailed, match="answered with more than a login needs"):
+    with pytest.raises(LoginFailed, match="sent a response that is too large for a login"):
         await log_in(remote(peer.url), limits=Limits(login_body_bytes=20))
 
 
@@ -276,8 +276,8 @@ async def test_a_token_that_is_refused_is_renewed_once_for_all_calls(
     peer: OAuthPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     locked: list[str] = []
-    alone = Credentials.alone
-    monkeypatch.setattr(Credentials, "alone", lambda self, url: (locked.append(url), alone(self, url))[1])
+    real = Credentials.locked
+    monkeypatch.setattr(Credentials, "locked", lambda self, url: (locked.append(url), real(self, url))[1])
     peer.control(delay=0.2)
     here = place(tmp_path, peer.url)
     await here.logged_in()
@@ -331,7 +331,7 @@ async def test_a_renewal_that_fails_for_now_keeps_the_login(peer: OAuthPeer, tmp
         with pytest.raises(ServerUnavailable, match=r"could not be renewed: .* \(HTTP 500\)") as caught:
             await ask()
         assert (caught.value.kind, caught.value.counts) == ("login", False)
-        assert caught.value.hint == "If this stays, log in again: mcp-workbench auth dev remote"
+        assert caught.value.hint == "If this persists, log in again: mcp-workbench auth dev remote"
         assert await here.kept() == old
         peer.control(refreshes="rotate")
         assert await status(ask) == ACCEPTED
@@ -482,7 +482,7 @@ async def test_a_login_that_may_do_too_little_is_one_that_is_missing(tmp_path: P
     challenge = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write \x1b[31m"'}
     transport = httpx2.MockTransport(lambda _: httpx2.Response(403, headers=challenge))
     async with here.client(transport=transport) as ask:
-        with pytest.raises(NeedsLogin, match=r"may do more \(files:write .x1b\[31m\); see oauth\.scopes"):
+        with pytest.raises(NeedsLogin, match=r"with more scopes \(files:write .x1b\[31m\); see oauth\.scopes"):
             await ask()
 
 
@@ -504,7 +504,7 @@ async def test_a_refusal_that_never_ends_is_not_read(tmp_path: Path):
         return httpx2.Response(401, content=endless())
 
     async with here.client(transport=httpx2.MockTransport(refuse)) as ask, asyncio.timeout(10):
-        with pytest.raises(NeedsLogin, match="refuses the login that it had"):
+        with pytest.raises(NeedsLogin, match="refuses the stored login"):
             await ask()
     assert asked == ["Bearer access-token-of-the-server", "Bearer another-token"]
     assert read <= 1

@@ -39,10 +39,10 @@ class Somebody:
     def __init__(self) -> None:
         self.addresses: list[str] = []
 
-    async def __call__(self, address: str, state: str) -> oauth.Returned:
+    async def __call__(self, address: str, state: str) -> oauth.AuthorizationResponse:
         self.addresses.append(address)
         assert state in address
-        return oauth.Returned("the-code-of-somebody")
+        return oauth.AuthorizationResponse("the-code-of-somebody")
 
     def asked(self, name: str) -> str | None:
         [address] = self.addresses
@@ -152,7 +152,7 @@ def login_of(server: RogueAuthority, kept: Credentials, limits: Limits | None = 
 async def renewed(server: RogueAuthority, kept: Credentials, stale: Login) -> Login:
     config = remote(server.url)
     assert isinstance(config.target, Endpoint)
-    return await Renewals(config, config.target, kept, Limits()).renewed(stale)
+    return await Renewals(config, config.target, kept, Limits()).renew(stale)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ async def test_what_a_login_is_too_little_for_is_asked_for_by_the_next_one(tmp_p
         await kept.save(aged(stored(server), scope="read list"))
         for scope in ("write", "read write", "admin"):
             said = await lacking(server, kept, f'Bearer error="insufficient_scope", scope="{scope}"')
-            assert said == f"the server needs a login that may do more ({scope})"
+            assert said == f"the server needs a login with more scopes ({scope})"
         before = await credentials(tmp_path).find(server.url)
         assert before is not None
         somebody = Somebody()
@@ -394,7 +394,7 @@ async def test_a_server_that_does_not_answer_is_not_said_to_want_no_login(status
     async with rogue_authority() as server:
         server.answers["/mcp"] = Answer(status, b"", {"location": "https://elsewhere.example/"})
         server.answers["/.well-known/oauth-protected-resource/mcp"] = Answer(404)
-        with pytest.raises(LoginFailed, match=rf"can't be told whether the server wants a login: .*\(HTTP {status}\)"):
+        with pytest.raises(LoginFailed, match=rf"does not say whether it requires a login: .*\(HTTP {status}\)"):
             await log_in(remote(server.url), Somebody())
 
 

@@ -360,7 +360,7 @@ async def test_a_cancelled_call_takes_its_own_questions_back_and_no_other():
         for call, answer in zip((mine, other, None), answers, strict=True)
     )
     await settle()
-    desk.questions.take_back(mine)
+    desk.questions.withdraw(mine)
     with pytest.raises(Withdrawn):
         await asyncio.wait_for(first, 5)
     assert answers[0].cancelled()

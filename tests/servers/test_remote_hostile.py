@@ -27,6 +27,7 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import channel as http_channel
 from mcp_workbench.servers.http.response_body import events_in, read_body
 from mcp_workbench.servers.http.status_errors import retry_after
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import MemoryBudget
 from mcp_workbench.wire.param_headers import MARK, SentHeaders
@@ -322,10 +323,11 @@ async def test_a_redirect_to_what_is_no_server_is_told_as_one(where: str):
         await request.reply(307, location=where)
 
     async with rogue() as server, agreed(server.url("moved_nowhere")) as (channel, agreement):
+        delivery = Delivery()
         with pytest.raises(ServerUnavailable) as caught:
-            await call(channel, agreement)
+            await call(channel, agreement, "echo", delivery)
         assert caught.value.kind in ("redirect", "not_http")
-        assert caught.value.was_sent  # and is not made again
+        assert delivery.was_sent  # and is not made again
         assert await channel.peer.request("ping", {}, hard_seconds=5)
 
 

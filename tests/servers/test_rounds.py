@@ -21,10 +21,11 @@ from mcp_workbench.errors import (
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.input_required import answered, is_question
+from mcp_workbench.servers.input_required import answer_questions, is_question
 from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Exchange, OnProgress
 from tests.servers.fakes import FakeChannel
 
@@ -83,7 +84,7 @@ async def outcome(
     exchange = Exchange(caller, client, may_ask=may_ask)
     began = asyncio.get_running_loop().time()
     given = {"name": "t", "requestState": "old"}
-    work = answered(result, given, exchange, server.send, Limits(**limits), began=began)
+    work = answer_questions(result, given, exchange, server.send, Limits(**limits), began=began)
     return await asyncio.wait_for(work, 5)
 
 
@@ -238,25 +239,28 @@ async def test_a_handshake_servers_result_is_no_question_whatever_it_says(text: 
 @pytest.mark.parametrize("when", ["asking", "again"])
 async def test_what_goes_wrong_after_a_question_goes_wrong_with_a_call_that_was_sent(when: str):
     """Whether the client can't be asked any more, or the server is gone when it is to hear the answer."""
-    fault = ServerExited("it is gone").unsent()
+    fault = ServerExited("it is gone")
     gone = asyncio.get_running_loop().create_future()
     gone.set_exception(fault)
     answers = iter([json.loads(bytes(asking(FORM)))])
 
     class Ending(FakeChannel):
         async def request(self, method: str, params: Any, on_progress: OnProgress | None = None, **options: Any) -> Raw:
-            del on_progress, options
+            del on_progress
             self.requests.append((method, params))
             for answer in answers:
                 return Raw(json.dumps(answer).encode())
+            if options["delivery"] is not None:
+                options["delivery"].was_sent = False
             return await gone
 
     channel = Ending()
     connection = Connection(channel, Agreement(version="2026-07-28", modern=True), Slots(1, 1, 1), Limits())
     client = Client((lambda: gone) if when == "asking" else None)
-    with pytest.raises(ServerExited) as caught:
-        await asyncio.wait_for(connection.forward("tools/call", {}, Exchange(HANDSHAKE, client)), 5)
-    assert caught.value.was_sent
+    delivery = Delivery()
+    with pytest.raises(ServerExited):
+        await asyncio.wait_for(connection.forward("tools/call", {}, Exchange(HANDSHAKE, client), delivery), 5)
+    assert delivery.was_sent
     assert len(channel.requests) == (1 if when == "asking" else 2)
 
 

@@ -184,20 +184,20 @@ def tagged(number: int) -> dict[str, Raw]:
 
 def test_once_a_subscription_is_acknowledged_what_comes_of_the_one_before_is_no_news():
     subscriptions = Subscriptions(Limits())
-    assert subscriptions.hears(eras.RESOURCE_UPDATED, tagged(1))
-    assert not subscriptions.hears(eras.ACKNOWLEDGED, tagged(1))
-    assert subscriptions.hears(eras.RESOURCE_UPDATED, tagged(1))
-    assert not subscriptions.hears(eras.ACKNOWLEDGED, tagged(2))
-    assert not subscriptions.hears(eras.RESOURCE_UPDATED, tagged(1))
-    assert subscriptions.hears(eras.RESOURCE_UPDATED, tagged(2))
-    assert subscriptions.hears(eras.LOGGED, {})
+    assert subscriptions.accepts(eras.RESOURCE_UPDATED, tagged(1))
+    assert not subscriptions.accepts(eras.ACKNOWLEDGED, tagged(1))
+    assert subscriptions.accepts(eras.RESOURCE_UPDATED, tagged(1))
+    assert not subscriptions.accepts(eras.ACKNOWLEDGED, tagged(2))
+    assert not subscriptions.accepts(eras.RESOURCE_UPDATED, tagged(1))
+    assert subscriptions.accepts(eras.RESOURCE_UPDATED, tagged(2))
+    assert subscriptions.accepts(eras.LOGGED, {})
 
 
 async def test_on_a_new_connection_the_subscription_of_the_old_one_counts_no_more():
     subscriptions = Subscriptions(Limits())
-    subscriptions.hears(eras.ACKNOWLEDGED, tagged(7))
+    subscriptions.accepts(eras.ACKNOWLEDGED, tagged(7))
     subscriptions.connected(await connected(MemoryServer(modern=True)))
-    assert subscriptions.hears(eras.RESOURCE_UPDATED, tagged(1))
+    assert subscriptions.accepts(eras.RESOURCE_UPDATED, tagged(1))
 
 
 # -- handshake servers: a request for each resource

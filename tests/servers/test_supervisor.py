@@ -33,13 +33,13 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connector import open_channel
 from mcp_workbench.servers.health import Health
 from mcp_workbench.servers.processes import Processes
-from mcp_workbench.servers.supervisor import Events, Supervisor
+from mcp_workbench.servers.supervisor import Events, ServerClosed, Supervisor
 from mcp_workbench.wire.caller import LIBRARY, Caller
 from mcp_workbench.wire.jsonrpc import RpcError
 from tests.peers.rogue_stdio import SLOPPY
 from tests.servers.real import Recorded, launch, processes, supervisor, supervisor_of
 from tests.support.configs import read_log, received, starts
-from tests.support.memory import MemoryChannel, MemoryServer, never
+from tests.support.memory import MemoryChannel, MemoryServer, Unsent, never
 from tests.support.procs import census, needs_proc, new_marker, wait_until
 from tests.wire.pair import settle
 
@@ -263,7 +263,7 @@ async def test_many_starts_and_ends_leave_no_descriptor_and_no_task(tmp_path: Pa
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
             await wait_until(lambda: supervised.state == "failing")
-            await supervised.cleared()
+            await supervised.wait_closed()
 
         await start_and_end()
         descriptors, tasks = len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())  # noqa: PTH208 -- /proc does not block
@@ -291,7 +291,7 @@ async def test_where_the_kernel_gives_no_handle_of_a_process_its_end_is_seen_and
             await supervised.forward("tools/call", ECHO, None)
             os.kill(starts(log)[-1], signal.SIGKILL)
             await wait_until(lambda: supervised.state == "failing")
-            await supervised.cleared()
+            await supervised.wait_closed()
             await wait_until(lambda: threading.active_count() == threads, what="the end of the watching thread")
 
         threads = threading.active_count()
@@ -485,7 +485,7 @@ async def test_a_call_that_timed_out_makes_its_server_suspect_only_where_it_said
 # -- calls that were not sent
 
 
-class Unsent(MemoryServer):
+class Dead(MemoryServer):
     """The connection turns out to be dead before a call is written, `times` in a row."""
 
     def __init__(self, times: int) -> None:
@@ -497,13 +497,13 @@ class Unsent(MemoryServer):
         if not self.times:
             return {"content": []}
         self.times -= 1
-        fault = ServerExited("it died").unsent()
+        fault = ServerExited("it died")
         self.channels[-1].give_up(fault)
-        return fault
+        return Unsent(fault)
 
 
 async def test_a_call_that_was_not_sent_is_made_once_more_on_a_new_connection():
-    server = Unsent(1)
+    server = Dead(1)
     supervised = memory(server)
     assert await supervised.forward("tools/call", ECHO, None)
     assert (server.starts, len(server.asked("tools/call"))) == (2, 2)
@@ -511,7 +511,7 @@ async def test_a_call_that_was_not_sent_is_made_once_more_on_a_new_connection():
 
 
 async def test_a_call_that_could_not_be_sent_twice_is_given_up():
-    server = Unsent(5)
+    server = Dead(5)
     supervised = memory(server, backoff_first_seconds=0.0)
     with pytest.raises(ServerExited):
         await supervised.forward("tools/call", ECHO, None)
@@ -563,7 +563,7 @@ async def test_a_server_is_not_stopped_while_it_is_needed():
     gate.set()
     await call
     await stays(supervised)
-    with supervised.used():
+    with supervised.in_use():
         events.is_waiting = False
         await stays(supervised)
     await wait_until(lambda: supervised.current is None, what="its end")
@@ -620,7 +620,7 @@ async def test_a_server_that_has_done_nothing_is_let_go_and_that_is_no_failure()
     supervised = memory(server, Watching(), health)
     for number in (1, 2):
         await supervised.connection()
-        supervised.let_go()
+        supervised.stop_when_idle()
         assert (supervised.current, supervised.state, health.failures) == (None, "idle", 0)
         assert server.starts == number
     await supervised.forward("tools/call", ECHO, None)
@@ -633,13 +633,13 @@ async def test_a_server_that_has_worked_for_a_client_is_not_let_go():
     supervised = memory(server, Watching())
     await supervised.forward("tools/call", ECHO, None)
     connection = supervised.current
-    supervised.let_go()
+    supervised.stop_when_idle()
     assert connection is not None
     assert supervised.current is connection
     connection.channel.give_up(ServerExited("it died"))
     await wait_until(lambda: supervised.current is None)
     await supervised.connection()
-    supervised.let_go()  # a new one, which has done nothing yet
+    supervised.stop_when_idle()  # a new one, which has done nothing yet
     assert supervised.current is None
     await supervised.close()
 
@@ -648,13 +648,13 @@ async def test_a_server_whose_list_is_read_is_let_go_after_that():
     server = MemoryServer()
     supervised = memory(server, Watching())
     await supervised.connection()
-    with supervised.used():
-        with supervised.used():
-            supervised.let_go()
+    with supervised.in_use():
+        with supervised.in_use():
+            supervised.stop_when_idle()
         assert supervised.current is not None
     assert (supervised.current, supervised.state) == (None, "idle")
     await supervised.connection()
-    with supervised.used():
+    with supervised.in_use():
         pass
     assert supervised.current is not None  # nobody has let go of this one
     await supervised.close()
@@ -675,17 +675,17 @@ async def test_a_server_that_is_needed_is_not_let_go(need: str):
         case "a call":
             call = asyncio.ensure_future(supervised.forward("tools/call", ECHO, None))
             await settle()
-            supervised.let_go()
+            supervised.stop_when_idle()
             gate.set()
             assert await asyncio.wait_for(call, 5)
         case "a call after":
-            with supervised.used():
-                supervised.let_go()
+            with supervised.in_use():
+                supervised.stop_when_idle()
                 gate.set()
                 await supervised.forward("tools/call", ECHO, None)
         case _:
             events.is_waiting = True
-            supervised.let_go()
+            supervised.stop_when_idle()
     assert supervised.current is not None
     assert server.starts == 1
     await supervised.close()
@@ -696,7 +696,7 @@ async def test_who_comes_in_the_moment_in_which_a_server_is_let_go_has_another_o
     supervised = memory(server, Watching())
     await supervised.connection()
     waiting = asyncio.ensure_future(supervised.connection())
-    supervised.let_go()
+    supervised.stop_when_idle()
     assert (await asyncio.wait_for(waiting, 5)).channel is server.channels[1]
     await supervised.close()
 
@@ -704,13 +704,13 @@ async def test_who_comes_in_the_moment_in_which_a_server_is_let_go_has_another_o
 async def test_letting_go_of_what_does_not_run_does_nothing():
     server = MemoryServer()
     supervised = memory(server, Watching())
-    supervised.let_go()
+    supervised.stop_when_idle()
     starting = asyncio.ensure_future(supervised.connection())
     await asyncio.sleep(0)
-    supervised.let_go()
+    supervised.stop_when_idle()
     assert await asyncio.wait_for(starting, 5) is supervised.current
     await supervised.close()
-    supervised.let_go()
+    supervised.stop_when_idle()
     assert server.starts == 1
 
 
@@ -805,7 +805,7 @@ async def test_what_is_known_from_before_counts_once_and_then_what_the_server_sp
     await supervised.connection()
     assert server.starts == 2
     before = len(server.asked("initialize"))
-    supervised.let_go()
+    supervised.stop_when_idle()
     server.channels[-1].end()
     await wait_until(lambda: supervised.current is None)
     await supervised.connection()
@@ -931,7 +931,7 @@ async def test_calls_that_wait_for_their_turn_are_not_made_any_more_once_it_clos
     assert await first
     outcomes = await asyncio.gather(*rest, return_exceptions=True)
     await closing
-    assert {type(outcome) for outcome in outcomes} == {ShuttingDown}
+    assert {type(outcome) for outcome in outcomes} == {ServerClosed}
     assert len(server.asked("tools/call")) == 1
 
 

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 from msgspec import Raw
@@ -88,6 +88,12 @@ class MemoryServer:
         return json.loads(bytes(await self.channels[-1].inbound.request(method, _raw(params))))
 
 
+class Unsent(NamedTuple):
+    """An answer of a method: its request fails before it reaches the server."""
+
+    fault: Fault
+
+
 class MemoryChannel:
     """One connection to such a server."""
 
@@ -121,6 +127,10 @@ class MemoryChannel:
             self._server.events.append(f"cancelled {method}")
             raise
         self.received_at = asyncio.get_running_loop().time()
+        if isinstance(answer, Unsent):
+            if (delivery := options.get("delivery")) is not None:
+                delivery.was_sent = False
+            raise answer.fault
         if isinstance(answer, Fault):
             raise answer
         return Raw(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
@@ -143,7 +153,7 @@ class MemoryChannel:
     def noise(self) -> str:
         return ""
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return ""
 
     def end(self) -> None:

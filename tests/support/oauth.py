@@ -178,11 +178,11 @@ def http_client(address: str) -> HTTPConnection:
     return HTTPConnection(urlsplit(address).netloc, timeout=SECONDS)
 
 
-async def granted(address: str, state: str) -> oauth.Returned:
+async def granted(address: str, state: str) -> oauth.AuthorizationResponse:
     """A person who grants everything."""
     values = await asyncio.to_thread(come_back, address)
     assert values["state"] == [state]
-    return oauth.Returned(values["code"][0])
+    return oauth.AuthorizationResponse(values["code"][0])
 
 
 async def log_in(

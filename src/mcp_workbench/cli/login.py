@@ -25,7 +25,7 @@ from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http import login as logins
-from mcp_workbench.servers.http.authority import Authority, filed_as, server_url, shown_origin
+from mcp_workbench.servers.http.authority import Authority, login_key, origin_text, server_url
 from mcp_workbench.servers.http.callback import Callback, LoginRedirect, listening
 from mcp_workbench.servers.http.credentials import Credentials, Login, Unusable, open_credentials
 from mcp_workbench.text.sanitize import escape, slashed
@@ -83,12 +83,12 @@ class LoginTarget(NamedTuple):
         return slashed(self.server.toolbox, self.server.name)
 
     @property
-    def filed_as(self) -> str:
+    def login_key(self) -> str:
         return _filed_as(self.endpoint)
 
 
 def _filed_as(endpoint: Endpoint) -> str:
-    return filed_as(str(server_url(endpoint)), endpoint.oauth)
+    return login_key(str(server_url(endpoint)), endpoint.oauth)
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -155,9 +155,9 @@ async def log_in(place: LoginTarget, *, opens: bool) -> None:
         return
     async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
 
-        async def ask(address: str, state: str) -> oauth.Returned:
+        async def ask(address: str, state: str) -> oauth.AuthorizationResponse:
             answer = await _asked(place, checked(address), state, callback, opens=opens)
-            return oauth.Returned(answer.code, answer.iss)
+            return oauth.AuthorizationResponse(answer.code, answer.iss)
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(place))
     if login is None:
@@ -176,14 +176,14 @@ async def log_in(place: LoginTarget, *, opens: bool) -> None:
 async def _before(place: LoginTarget) -> Login | None:
     """The login so far; None also where it can't be read, which is told when the new one can't be kept."""
     try:
-        return await place.credentials.read(place.filed_as)
+        return await place.credentials.read(place.login_key)
     except Unusable:
         return None
 
 
 async def _asked(place: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
     """What a person's browser brings back from an address."""
-    say(f"{place.name} wants a login at {shown_origin(httpx2.URL(address))}.")
+    say(f"{place.name} wants a login at {origin_text(httpx2.URL(address))}.")
     seconds = place.limits.login_wait_seconds
     try:
         with in_background(_show(address, opens=opens)):
@@ -224,7 +224,7 @@ async def pasted(state: str) -> LoginRedirect:
         if "code=" not in line and "error=" not in line:
             return LoginRedirect(urlencode({"state": state, "code": line}))
         answer = LoginRedirect(urlsplit(line).query or line)
-        if answer.belongs(state):
+        if answer.has_state(state):
             return answer
         say("That does not belong to this login. Paste the address that the browser ended at:")
 
@@ -253,7 +253,7 @@ def _forget_lists(place: LoginTarget) -> None:
     memory = ServerCache(place.config, place.limits)
     try:
         for server in place.config.servers():
-            if isinstance(server.target, Endpoint) and _filed_as(server.target) == place.filed_as:
+            if isinstance(server.target, Endpoint) and _filed_as(server.target) == place.login_key:
                 memory.forget(server)
     finally:
         memory.close()
@@ -265,7 +265,7 @@ def _forget_lists(place: LoginTarget) -> None:
 async def log_out(place: LoginTarget) -> None:
     """Forget a login, here and where it comes from. Raises `LoginFailed`."""
     try:
-        login = await place.credentials.forget(place.filed_as)
+        login = await place.credentials.forget(place.login_key)
     except Unusable as error:
         raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
     if login is None:
@@ -283,7 +283,7 @@ async def _revoked(place: LoginTarget, login: Login) -> str:
         return "Its authorization server offers no way to revoke it; it ends by itself."
     try:
         async with Authority(place.endpoint, place.limits) as authority:
-            done = await oauth.revoked(authority, login)
+            done = await oauth.revoke(authority, login)
     except LoginFailed as error:
         return f"It could not be revoked, and ends by itself: {error}"
     return "It was revoked." if done else "Its authorization server did not revoke it; it ends by itself."

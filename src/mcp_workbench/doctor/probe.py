@@ -59,7 +59,7 @@ async def probe_server(workbench: Workbench, server: ServerConfig, *, advice: st
     handle = workbench.at(newest).pool.handle(ServerIdentifier(server.toolbox, server.name))
     limits = workbench.limits.bounded(server.bounds)
     try:
-        with handle.supervisor.used():
+        with handle.supervisor.in_use():
             answer, listing = await _list_tools(handle, limits)
             others = [finding for kind in _ITEMS async for finding in _item_findings(handle, kind)]
     except NeedsLogin as fault:
@@ -68,8 +68,8 @@ async def probe_server(workbench: Workbench, server: ServerConfig, *, advice: st
     except Fault as fault:
         return ProbeResult("failed", findings=(_failure(server, fault, advice),))
     finally:
-        handle.supervisor.let_go()
-    await handle.supervisor.cleared()
+        handle.supervisor.stop_when_idle()
+    await handle.supervisor.wait_closed()
     return ProbeResult("ok", answer, (*_tool_findings(server, answer, listing, limits), *others))
 
 

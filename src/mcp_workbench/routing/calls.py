@@ -34,6 +34,7 @@ from mcp_workbench.routing.requests import ForwardedRequest, Request, ToolCall
 from mcp_workbench.routing.server_handle import ServerHandle
 from mcp_workbench.routing.server_lists import ServerLists
 from mcp_workbench.servers.base import explained
+from mcp_workbench.servers.supervisor import ServerClosed
 from mcp_workbench.text.suggest import nearest_and_known
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.exchange import Exchange
@@ -190,7 +191,7 @@ def _members(result: Raw, exchange: Exchange | None) -> dict[str, Raw]:
 def _is_unsent(error: ConnectFailed | CallFailed | ShuttingDown) -> bool:
     """Whether the server was closed before the request was sent."""
     fault = error if isinstance(error, Fault) else error.fault
-    return isinstance(fault, ShuttingDown) and (isinstance(error, ConnectFailed) or not fault.was_sent)
+    return isinstance(fault, ShuttingDown if isinstance(error, ConnectFailed) else ServerClosed)
 
 
 async def find_tool(lists: ServerLists, identifier: ToolIdentifier) -> Definition:

@@ -224,7 +224,7 @@ class ListCache(Generic[T]):
             await asyncio.wait((listing,))
         if not listing.cancelled() and (fault := listing.exception()) is not None:
             logger.info("a cached list could not be revalidated", server=self._label, reason=str(fault))
-        self._supervisor.let_go()
+        self._supervisor.stop_when_idle()
 
     # -- listing
 
@@ -235,7 +235,7 @@ class ListCache(Generic[T]):
         return self._listing
 
     async def _list(self) -> T:
-        with self._supervisor.used():
+        with self._supervisor.in_use():
             return await self._list_now()
 
     async def _list_now(self) -> T:

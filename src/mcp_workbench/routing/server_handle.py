@@ -163,10 +163,10 @@ class ServerHandle:
         """
         if self.supervisor.current is None:
             self.supervisor.forget_era()
-        with self.supervisor.used():
+        with self.supervisor.in_use():
             tools = await self.lists.fresh()
-        self.supervisor.let_go()
-        await self.supervisor.cleared()
+        self.supervisor.stop_when_idle()
+        await self.supervisor.wait_closed()
         return tools
 
     def tell(self, method: str, params: Params) -> None:
@@ -244,7 +244,7 @@ class ServerHandle:
         if self.supervisor.state == "closed":
             return
         self.lists.announced(LIST_CHANGED.get(method))
-        if self._host is None and self.subscriptions.hears(method, params):
+        if self._host is None and self.subscriptions.accepts(method, params):
             self._requests.notified(connection, method, params, owner)
 
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:

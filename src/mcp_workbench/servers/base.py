@@ -1,4 +1,4 @@
-"""What a connection to a server looks like to the rest of the program, whatever carries it."""
+"""The contract of a channel to one server, independent of the transport."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_workbench.wire.peer import Peer
 
 
 def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:
-    """A server's JSON-RPC error as a reason fit to be shown: its message without secrets, and its code."""
+    """A copy of a server's JSON-RPC error to show to people: its message with secrets redacted, and its code."""
     message = logger.foreign(str(refusal), REFUSAL_LENGTH) or "an error without a message"
     code = refusal.rpc_code
     return ServerRefused(f"{message} (code {code})", rpc_code=code, data=refusal.data, hint=hint)
@@ -24,11 +24,11 @@ def explained(refusal: ServerRefused, hint: str = "") -> ServerRefused:
 class Inbound(Protocol):
     """Handles the requests and notifications that a server sends.
 
-    `owner` is the `owner` of the request on whose response stream a message came; None if the wire does not tell.
+    `owner` is the owner of the request on whose response stream a message came, or None if the transport does not tell.
     """
 
     def notification(self, method: str, params: dict[str, Raw], owner: object = None) -> None:
-        """Take note. Called in the order of arrival."""
+        """Handle a notification. Called in the order of arrival."""
         ...
 
     async def request(self, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
@@ -37,35 +37,35 @@ class Inbound(Protocol):
 
 
 class Channel(Protocol):
-    """An open wire to one server: a peer to make requests of, and an end."""
+    """An open connection to one server: the peer for its messages, and its end."""
 
     @property
     def peer(self) -> Peer:
-        """Our end of the wire: what we ask the server, and what we know of it."""
+        """Our end of the connection: it sends our requests and receives the answers."""
         ...
 
     @property
     def ended(self) -> asyncio.Future[Fault]:
-        """Resolves when the wire is of no more use, with the reason."""
+        """Resolves when the channel can no longer be used, with the reason."""
         ...
 
     def listen(self, inbound: Inbound) -> None:
-        """Hand what the server starts to `inbound`, in order."""
+        """Pass the requests and notifications of the server to `inbound`, in order."""
         ...
 
     @property
     def noise(self) -> str:
-        """How the first line begins that was no message; empty where there was none."""
+        """The beginning of the first line that was not a message; empty if there was none."""
         ...
 
     def give_up(self, fault: Fault) -> None:
-        """The server is of no more use: everything on the wire fails with `fault`."""
+        """Fail every request on the channel with `fault`, and end it."""
         ...
 
-    def last_words(self) -> str:
-        """The end of what it said beside the protocol, fit to be shown; may be empty."""
+    def stderr_tail(self) -> str:
+        """The last lines of the server's stderr, redacted; may be empty."""
         ...
 
     def close(self) -> Coroutine[Any, Any, None]:
-        """End it and everything that belongs to it. Safe to call twice."""
+        """Close the channel and release its resources. Safe to call twice."""
         ...

@@ -1,4 +1,10 @@
-"""A bounded number of calls at once, and a bounded queue in order of arrival."""
+"""Concurrency limits for the calls of one server.
+
+`Slots` bounds how many calls run at once and how many wait. `CallTurns` runs calls one at a time, for a handshake
+server that serves a modern client: such a server does not say which call a question belongs to, and a modern client
+gets the question as the answer to that very call. A call that waits for its client for a while lets others pass, since
+its server waits too. It takes its turn again before the answer goes to the server.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ from mcp_workbench.wire.exchange import Exchange
 
 
 class Slots:
-    """`take` or `wait` for a slot, then `release` it. Raises `Overloaded` instead of waiting for ever."""
+    """A bounded number of slots with a bounded queue: `take` or `wait` for a slot, then `release` it."""
 
     def __init__(self, count: int, queued: int, wait_seconds: float) -> None:
         self._free = count
@@ -20,14 +26,14 @@ class Slots:
         self._queue: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """A slot, if one is free."""
+        """Take a free slot. Returns False if there is none."""
         if self._free <= 0:
             return False
         self._free -= 1
         return True
 
     async def wait(self) -> None:
-        """A slot, in turn."""
+        """Wait in the queue for a slot. Raises `Overloaded` if the queue is full or the wait takes too long."""
         if len(self._queue) >= self._queued:
             raise Overloaded(f"{self._queued} calls wait for it already")
         loop = asyncio.get_running_loop()
@@ -40,7 +46,7 @@ class Slots:
             if turn in self._queue:
                 self._queue.remove(turn)
             elif turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.release()  # Cancelled in the moment its turn came: pass the slot on.
+                self.release()  # It was cancelled just as it got the slot: pass the slot on.
             raise
         finally:
             timer.cancel()
@@ -50,11 +56,11 @@ class Slots:
             turn.set_exception(Overloaded(f"no slot became free within {self._wait_seconds:g} s"))
 
     def reclaim(self) -> None:
-        """Take a slot that was lent, though it may be in use: for a while there is one more than there should be."""
+        """Take back a slot that was released for a while. If it is in use, one call too many runs until a call ends."""
         self._free -= 1
 
     def release(self) -> None:
-        """Hand the slot to the next that still waits, else keep it."""
+        """Pass the slot to the next waiting call, or keep it free."""
         while self._queue and self._free >= 0:
             turn = self._queue.popleft()
             if not turn.done():
@@ -64,7 +70,7 @@ class Slots:
 
 
 class CallTurns:
-    """Whose turn it is."""
+    """Lets one call run at a time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -72,7 +78,7 @@ class CallTurns:
         self.holder: Exchange | None = None
 
     async def take(self, call: Exchange, *, again: bool = False) -> None:
-        """Wait for the turn; one that had it before comes first, and waits as long as it must.
+        """Wait for the turn. With `again`, a call that had it before goes first and waits without a limit.
 
         Raises `Overloaded`.
         """
@@ -92,25 +98,25 @@ class CallTurns:
             if isinstance(ending, TimeoutError):
                 seconds = self._limits.call_hard_timeout_seconds
                 raise Overloaded(
-                    f"another call of this client was under way for {seconds:g} s",
+                    f"another call of this client was running for {seconds:g} s",
                     hint="This server takes one call at a time. Wait until the other call has ended, then try again.",
                 ) from None
             raise
 
     def claim(self, call: Exchange) -> None:
-        """A question was put to this call: it has the turn, if nobody else has."""
+        """Give the turn to a call that asks its client something, if no other call has it."""
         if self.holder is None:
             self.holder = call
 
     def leave(self, call: Exchange) -> None:
-        """The call is over: it neither has the turn nor waits for it."""
+        """Remove a call that ended: it no longer has the turn or waits for it."""
         for waiting, turn in self._queue:
             if waiting is call and not turn.done():
                 turn.set_result(None)
         self.release(call)
 
     def release(self, call: Exchange) -> None:
-        """Pass the turn on, if `call` has it."""
+        """Pass the turn to the next call, if `call` has it."""
         if self.holder is not call:
             return
         self.holder = None

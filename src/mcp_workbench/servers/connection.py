@@ -1,9 +1,9 @@
-"""A channel on which a protocol was agreed: requests as the server's era wants them, and the bridge.
+"""A channel with a negotiated protocol: builds requests for the server's era and bridges to the client's era.
 
-The bridge between the eras is small: a modern server's question is passed on to a modern client, and put to
-a handshake client as the requests that it knows (`rounds.py`); a handshake server's question goes to the
-call that it belongs to (`questions.py`), whose exchange knows its client's era; for a modern client its URL elicitation
-error becomes a question (`pages.py`).
+A modern server's question goes unchanged to a modern client, and as a request to a handshake client
+(`input_required.py`). A handshake server's question goes to the call that it belongs to, whose exchange knows the era
+of its client (`questions.py`). For a modern client, a handshake server's URL elicitation error becomes a question
+(`url_elicitation.py`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from typing import Any
 
 from msgspec import Raw
 
-from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
+from mcp_workbench.errors import CallTimeout, ServerRefused
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.base import Channel
 from mcp_workbench.servers.call_slots import Slots
-from mcp_workbench.servers.input_required import answered, is_question
+from mcp_workbench.servers.input_required import answer_questions, is_question
 from mcp_workbench.servers.negotiate import Agreement
 from mcp_workbench.servers.questions import Questions
 from mcp_workbench.servers.url_elicitation import Pages
 from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params, RpcError
 
 
 class Connection:
-    """One server, connected."""
+    """An open connection to one server."""
 
     def __init__(
         self, channel: Channel, agreement: Agreement, slots: Slots, limits: Limits, *, takes_turns: bool = False
@@ -49,7 +50,7 @@ class Connection:
 
     @property
     def age_seconds(self) -> float:
-        """How long ago the server answered the greeting."""
+        """The time since the protocol was negotiated."""
         return asyncio.get_running_loop().time() - self.began
 
     def request(
@@ -62,10 +63,11 @@ class Connection:
         idle_seconds: float = 0,
         hard_seconds: float = 0,
         lenient: bool = False,
+        delivery: Delivery | None = None,
     ) -> Coroutine[Any, Any, Raw]:
-        """As `Peer.request`, with what the server's era wants in every request.
+        """Like `Peer.request`, with the metadata that the server's era requires.
 
-        A modern server hears in each what `caller`, or the caller of `exchange`, declared.
+        A modern server gets the declared capabilities of `caller`, or of the caller of `exchange`, in every request.
         """
         level, on_progress = self._level, None
         if exchange is not None:
@@ -86,12 +88,18 @@ class Connection:
             idle_seconds=idle_seconds,
             hard_seconds=hard_seconds,
             lenient=lenient,
+            delivery=delivery,
         )
 
-    async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request, within the deadlines of a call, whatever the eras of both sides."""
+    async def forward(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Raw:
+        """Make a client's request, within the deadlines of a call, and translate between the eras if they differ.
+
+        `delivery` is about the first attempt. Those that follow a question are never made again.
+        """
         if exchange is None:
-            return await self._send(method, params, None)
+            return await self._send(method, params, None, delivery)
         if self.agreement.modern != exchange.caller.modern:
             params = _for_other_era(params, exchange)
         if self.questions.takes_turns:
@@ -105,46 +113,36 @@ class Connection:
             if exchange.caller.log_level is not None and not self.agreement.modern:
                 await self._use_level(exchange.caller.log_level)
             try:
-                result = await self._send(method, params, exchange)
+                result = await self._send(method, params, exchange, delivery)
             except ServerRefused as refusal:
-                result = await self._visited(refusal, method, params, exchange, began)
+                result = await self._visit_pages(refusal, method, params, exchange, began)
             if not self.agreement.modern:
                 return _without_type(result) if exchange.caller.modern else result
             if not is_question(result):
                 return result
-            return await self._answered(result, method, params, exchange, began)
+            send = partial(self._send, method, exchange=exchange)
+            return await answer_questions(result, params, exchange, send, self._limits, began=began)
         except (asyncio.CancelledError, CallTimeout):
-            self.questions.take_back(exchange)
+            self.questions.withdraw(exchange)
             raise
         finally:
             self.questions.end(exchange)
 
-    async def _visited(
+    async def _visit_pages(
         self, refusal: ServerRefused, method: str, params: Params, exchange: Exchange, began: float
     ) -> Raw:
-        """Ask a modern client to open the pages that a refusal names, and return the result; else raise the refusal."""
-        pages = () if self.agreement.modern else self.pages.wanted(refusal, exchange)
+        """Ask a modern client to open the pages that a refusal names, and retry. Raises the refusal otherwise."""
+        pages = () if self.agreement.modern else self.pages.pages_to_open(refusal, exchange)
         if not pages:
             raise refusal
-        try:
-            return await self.pages.visited(pages, exchange, partial(self._send, method, params, exchange), began=began)
-        except Fault as fault:
-            raise fault.copy_with(was_sent=True) from None  # the first attempt was sent
-
-    async def _answered(self, result: Raw, method: str, params: Params, exchange: Exchange, began: float) -> Raw:
-        """What becomes of a modern server's question, put in answer to a request that it has."""
-        try:
-            send = partial(self._send, method, exchange=exchange)
-            return await answered(result, params, exchange, send, self._limits, began=began)
-        except Fault as fault:
-            raise fault.copy_with(was_sent=True) from None  # the request, though perhaps not with the answers
+        return await self.pages.visit(pages, exchange, partial(self._send, method, params, exchange), began=began)
 
     def set_level(self, level: str) -> None:
-        """Which log messages the server shall send, from now on."""
+        """Set the minimum level of the server's log messages."""
         self._tasks.start(self._use_level(level))
 
     async def _use_level(self, level: str) -> None:
-        """A refusal is no harm: the server sends what it likes then."""
+        """Send the level if it changed. Ignore a refusal: the server then sends what it likes."""
         if level == self._level:
             return
         self._level = level
@@ -153,18 +151,21 @@ class Connection:
             with contextlib.suppress(ServerRefused, CallTimeout):
                 await self.channel.peer.request("logging/setLevel", {"level": level}, hard_seconds=seconds)
 
-    def _send(self, method: str, params: Params, exchange: Exchange | None) -> Coroutine[Any, Any, Raw]:
+    def _send(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Coroutine[Any, Any, Raw]:
         return self.request(
             method,
             params,
             exchange,
             idle_seconds=self._limits.call_idle_timeout_seconds,
             hard_seconds=self._limits.call_hard_timeout_seconds,
+            delivery=delivery,
         )
 
 
 def _without_type(result: Raw) -> Raw:
-    """A handshake server's result says nothing of its type; a modern client would take it at its word."""
+    """Remove `resultType` from a handshake server's result: a modern client would interpret it."""
     if not jsonrpc.is_object(result):
         return result
     members = jsonrpc.members(result)

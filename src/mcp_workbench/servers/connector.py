@@ -1,7 +1,8 @@
-"""How a connection to a server is made: a wire, a protocol that both agree on, and who hears what it says.
+"""Opens connections to a configured server: opens a channel, negotiates the protocol and attaches listeners.
 
-If a server exits on a greeting that it does not know, it is restarted once with the other one; the era that it spoke is
-remembered. A new start waits until the previous process has ended: it may hold what the next one needs.
+If a server exits on a greeting that it does not know, it is restarted once with the other greeting. The connector
+remembers the era that the server spoke. A new start waits until the previous process has ended: it may hold a port or a
+lock that the next one needs. The HTTP library is imported only for a remote server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from mcp_workbench.config.model import Endpoint, Launch, ServerConfig
+from mcp_workbench.config.model import Launch, ServerConfig
 from mcp_workbench.errors import (
     Fault,
     NegotiationFailed,
@@ -48,16 +49,16 @@ if TYPE_CHECKING:
 
 
 OpenChannel: TypeAlias = Callable[[], Awaitable[Channel]]
-"""Opens a wire to the server. Raises the `Fault` that prevents it."""
+"""Opens a channel to the server. Raises the `Fault` that prevents it."""
 Era: TypeAlias = Callable[[], bool | None]
 """Whether the server speaks the modern era with clients of this era; None if unknown."""
 
 
 class Events(Protocol):
-    """Listener for a server's connections. For `owner` see `Inbound`."""
+    """Listener for a server's connections and messages. For `owner` see `Inbound`."""
 
     def connected(self, connection: Connection, *, again: bool) -> None:
-        """There is a new connection; `again` if there was one before."""
+        """A connection was opened; `again` if there was one before."""
         ...
 
     def notified(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> None:
@@ -65,17 +66,17 @@ class Events(Protocol):
         ...
 
     async def asked(self, connection: Connection, method: str, params: dict[str, Raw], owner: object = None) -> Raw:
-        """The server asks something. Raises `RpcError` to refuse."""
+        """Answer a request of the server. Raises `RpcError` to refuse."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something that the server may say is waited for, though nobody asks it anything now."""
+        """Whether the listener still waits for a notification, for example of a subscription."""
         ...
 
 
-class Starts:
-    """The starts of one server, one after the other."""
+class Connector:
+    """Opens the connections of one server, one after the other."""
 
     def __init__(
         self,
@@ -88,8 +89,8 @@ class Starts:
         era: Era = lambda: None,
         is_remote: bool = False,
     ) -> None:
-        """For `caller`, `slots`, `era` and `is_remote` see `Supervisor`; `events` may grow."""
-        self._remembered = era
+        """For the parameters see `Supervisor`. Listeners may be added to `events` later."""
+        self._recall_era = era
         self._is_remote = is_remote
         self._open_channel = open_channel
         self._caller = caller
@@ -99,14 +100,14 @@ class Starts:
         self._tried_both_ways = False
         self._was_tried = False
         self.modern: bool | None = None
-        """The era that the server spoke last."""
+        """Whether the server last spoke the modern era; None if unknown."""
         self.closings = BackgroundTasks()
         """Channels that are being closed."""
 
     @property
-    def hearsay(self) -> bool | None:
+    def remembered_era(self) -> bool | None:
         """The remembered era, until the first start."""
-        return None if self._was_tried else self._remembered()
+        return None if self._was_tried else self._recall_era()
 
     def forget(self) -> None:
         """Probe the era again at the next start."""
@@ -114,10 +115,10 @@ class Starts:
         self.modern = None
 
     async def open(self) -> Connection:
-        """A connection. Raises the `Fault` that prevents it."""
-        hearsay, self._was_tried = self.hearsay, True
-        if hearsay is not None:
-            return await self._open_remembered(modern=hearsay)
+        """Open a connection. Raises the `Fault` that prevents it."""
+        remembered_era, self._was_tried = self.remembered_era, True
+        if remembered_era is not None:
+            return await self._open_remembered(modern=remembered_era)
         if self.modern is not None or self._tried_both_ways:
             self._tried_both_ways = False
             return await self._open_once(self._order(self.modern))
@@ -165,7 +166,7 @@ class Starts:
             self.modern = agreement.modern
             _check_open(channel)
         except BaseException:
-            # A server that does not want to end takes seconds; who waits for it need not wait for that.
+            # Close it in the background: a server that does not exit takes seconds, and callers wait for the fault.
             self.close(channel)
             raise
         takes_turns = self._caller.modern and self._caller.answers_differ and not agreement.modern
@@ -180,23 +181,22 @@ class Starts:
                 return await negotiate(channel, self._limits, self._caller, order, is_remote=self._is_remote)
         except TimeoutError:
             noise = f", and writes log lines to stdout: '{channel.noise}'" if channel.noise else ""
-            tail = channel.last_words()
+            tail = channel.stderr_tail()
             words = f"; its last words:\n{tail}" if tail else ""
             raise StartupTimeout(f"it did not answer within {seconds:g} s{noise}{words}") from None
 
     def close(self, channel: Channel) -> None:
-        """Have a channel closed. The next start waits for that."""
+        """Close a channel in the background. The next start waits for it."""
         self.closings.start(channel.close())
 
 
 def _check_open(channel: Channel) -> None:
-    """Raises the `Fault` that ended it."""
     if channel.ended.done():
         raise channel.ended.result()
 
 
 class _Listener:
-    """What a server starts, from its first word on. A few questions may come before we know of the agreement."""
+    """Passes a server's messages to the listeners. A few requests may arrive and wait before the negotiation ends."""
 
     def __init__(self, events: list[Events], limits: Limits) -> None:
         self._events = events
@@ -223,9 +223,9 @@ class _Listener:
 async def open_channel(
     server: ServerConfig, processes: Processes, limits: Limits, account: Account | None = None
 ) -> Channel:
-    """A wire to the server. Raises the `Fault` that prevents it.
+    """Open a channel to the server. Raises the `Fault` that prevents it.
 
-    `account` is the memory of the client that it works for: while that is paused, the server is not read.
+    `account` is the memory account of the client: nothing is read from the server while the account is paused.
     """
     account = account or Account()
     if server.missing:
@@ -233,10 +233,6 @@ async def open_channel(
         raise VariableMissing(f"not set in the environment: {names}", hint="Set it, or give a default: ${NAME:-value}")
     if isinstance(server.target, Launch):
         return await StdioChannel.open(processes, server.target, server.identifier, limits, account)
-    return await _remote(server, server.target, limits, account)
-
-
-async def _remote(server: ServerConfig, endpoint: Endpoint, limits: Limits, account: Account) -> Channel:
-    """What speaks HTTP is loaded by who needs it, and beside the event loop: it takes a fifth of a second."""
+    # Importing the HTTP library takes a fifth of a second: only when it is needed, and in a thread.
     http: ModuleType = await asyncio.to_thread(importlib.import_module, "mcp_workbench.servers.http.channel")
-    return await http.open_remote(server, endpoint, limits, account)
+    return await http.open_remote(server, server.target, limits, account)

@@ -1,15 +1,14 @@
-"""The guardian: a small process that ends what a workbench leaves behind. Standard library only.
+"""The guardian: a small process that kills the processes a workbench leaves behind, even if the workbench is killed.
 
-It is run as a script, knows nothing of the package, and holds the reading end of a pipe. A line on
-the pipe is a marker: every process that carries it in its environment is killed, and a line says
-how many there were. The pipe's end, by a close or by the death of the workbench, is the order to
-do so for every marker of the run, and to go.
+It runs as a script, uses only the standard library, and reads orders from a pipe, one per line. A marker is an order to
+kill every process that carries it in its environment; the guardian answers with their number. When the pipe ends,
+because the workbench closed it or died, the guardian kills the processes of all markers of the run and exits.
 
-Other lines announce what is killed at the end too, for a process may overwrite its environment or hide it:
-`group N` a process group (`gone N` takes that back), `orphan N START` a process that the workbench adopted. Where the
-system lets us make control groups (Linux, cgroup v2), the workbench moves each server to one of its own: whatever the
-server starts stays there, and is killed with it. Markers are found in /proc; where there is none (macOS)
-only the groups are known, so a daemonised process, which has left its group, is missed.
+A process may overwrite or hide its environment, so other orders name what to kill at the end: `group N` a process group
+(`gone N` revokes it), `orphan N START` a process that the workbench adopted. Where the system allows control groups
+(Linux, cgroup v2), the workbench moves each server to its own group: everything that the server starts stays in it and
+is killed with it. The guardian finds markers in /proc. Without /proc (macOS) it knows only the process groups, so it
+misses a daemon that left its group.
 """
 
 import os
@@ -19,15 +18,15 @@ import time
 
 VARIABLE = "MCP_WORKBENCH_RUN"
 ROUNDS = 10
-"""Scans of one sweep: something that forks faster than it is killed must not keep us for ever."""
+"""The most scans of one sweep, so that a process that forks faster than it is killed can't block the guardian."""
 HIERARCHIES = ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
 POLL_SECONDS = 0.005
 EMPTY_SECONDS = 0.3
-"""How long a control group may take to be empty after it was killed."""
+"""How long to wait for a control group to become empty after it was killed."""
 
 
 def carriers(marker: bytes) -> list[int]:
-    """The processes whose environment has the marker, ourselves excluded."""
+    """The processes whose environment has the marker, except this one."""
     found: list[int] = []
     wanted = b"\0" + VARIABLE.encode() + b"=" + marker
     for entry in os.listdir("/proc"):
@@ -44,7 +43,7 @@ def carriers(marker: bytes) -> list[int]:
 
 
 def sweep(marker: bytes) -> int:
-    """Kill the carriers of a marker until there are none: a dying process may have forked."""
+    """Kill the carriers of a marker until a scan finds none: a dying process may have forked."""
     total = 0
     for _ in range(ROUNDS):
         pids = carriers(marker)
@@ -60,7 +59,7 @@ def sweep(marker: bytes) -> int:
 
 
 class ControlGroups:
-    """A control group for each server, below one for the run; none where the system does not let us."""
+    """A control group for each server, below one for the run. Does nothing where the system does not allow it."""
 
     def __init__(self, run: str) -> None:
         parent = own_group()
@@ -70,7 +69,7 @@ class ControlGroups:
         return bool(self._folder)
 
     def add(self, name: str, pid: int) -> None:
-        """Move a process to a group of its own, with what it starts from now on. It may take milliseconds."""
+        """Move a process, and all that it starts later, to its own group. It may take milliseconds."""
         try:
             make(self._folder)
             make(f"{self._folder}/{name}")
@@ -79,7 +78,7 @@ class ControlGroups:
             return
 
     def kill(self, name: str = "") -> None:
-        """Kill what is in a group, or in all of them, and remove it."""
+        """Kill all processes of a group, or of all groups, and remove it."""
         try:
             if self._folder:
                 empty(f"{self._folder}/{name}" if name else self._folder)
@@ -88,7 +87,7 @@ class ControlGroups:
 
 
 def own_group() -> str:
-    """Our own control group, where there are any of the second version that we may change and kill."""
+    """The folder of our own control group; empty without cgroup v2 or without permission to change it."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             own = next((line.rstrip("\n")[3:] for line in file if line.startswith("0::")), "")
@@ -96,7 +95,9 @@ def own_group() -> str:
         return ""
     folders = (f"{root}{own}".rstrip("/") for root in HIERARCHIES if own)
     found = next((folder for folder in folders if os.path.exists(f"{folder}/cgroup.subtree_control")), "")
-    has_kill = os.path.exists(f"{found}/cgroup.kill") or own == "/"  # the root has none, those below it do
+    has_kill = (
+        os.path.exists(f"{found}/cgroup.kill") or own == "/"
+    )  # the root group has no such file, the groups below it have
     return found if found and has_kill and os.access(f"{found}/cgroup.procs", os.W_OK) else ""
 
 
@@ -108,7 +109,7 @@ def make(folder: str) -> None:
 
 
 def empty(folder: str) -> None:
-    """Kill all that is in a control group and in those below it, and remove them. Raises `OSError`."""
+    """Kill all processes in a control group and its subgroups, and remove the groups. Raises `OSError`."""
     put(f"{folder}/cgroup.kill", "1")
     inside = [entry.path for entry in os.scandir(folder) if entry.is_dir()]
     until = time.monotonic() + EMPTY_SECONDS
@@ -132,7 +133,7 @@ def put(path: str, text: str) -> None:
 
 
 def start_of(pid: int) -> str:
-    """When a process was started: what tells it from others that have its number later."""
+    """When a process was started, which identifies it despite PID reuse; empty if unknown."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[19]
@@ -141,7 +142,7 @@ def start_of(pid: int) -> str:
 
 
 class Guardian:
-    """What is known of a run, and its end."""
+    """The processes of one run, and how to kill them."""
 
     def __init__(self, run: str) -> None:
         self._run = run.encode()
@@ -151,7 +152,7 @@ class Guardian:
         self._control_groups = ControlGroups(run)
 
     def take(self, order: bytes) -> bytes:
-        """Do what a line says; the answer, where one is expected."""
+        """Carry out an order and return the answer, empty if none is expected."""
         word, *rest = order.decode().split(" ")
         if word == "group":
             self._groups.add(int(rest[0]))
@@ -165,7 +166,7 @@ class Guardian:
         return b""
 
     def end(self) -> None:
-        """Kill all that is left of the run."""
+        """Kill all remaining processes of the run."""
         for group in self._groups:
             kill(-group)
         for pid, start in self._orphans.items():

@@ -1,13 +1,16 @@
-"""How a configured server has been doing, and when it may be started next.
+"""Health of a server: a circuit breaker for its starts, and liveness checks of its connections.
 
-It belongs to the server, not to a connection: every client's starts count. A failed start is followed by
-a pause that doubles; too many failures in a row by a rest, after which one start is tried. A server is
-never given up, and one answered request makes it well. It starts nothing and keeps no timer.
+`Health` belongs to the configured server, not to a connection: the starts of every client count. After a failed start
+comes a pause that doubles each time. After too many failures in a row the server rests, and then one start decides. The
+workbench never gives a server up, and one answered request resets its health. `Health` starts nothing and keeps no
+timer.
+
+`Liveness` checks a server that was silent during a call. It sends a request that any server can answer at once, and
+ends the connection if there is no answer. It does not check a server that waits for its client.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import time
@@ -17,10 +20,11 @@ from typing import Literal
 from mcp_workbench.errors import Fault, ServerResting, Unresponsive
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.connection import Connection
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.caller import Caller
 
 BACKOFF_JITTER = 0.2
-"""It is longer or shorter by up to this part, so that servers that failed together do not start together."""
+"""The share by which a pause varies, so that servers that failed together do not restart together."""
 
 
 def chance() -> float:
@@ -29,7 +33,7 @@ def chance() -> float:
 
 
 class Health:
-    """Failures in a row, and what follows from them."""
+    """Counts failures in a row and decides when the next start is allowed."""
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class Health:
         chance: Callable[[], float] = chance,
         changed: Callable[[Fault | None], None] = lambda _fault: None,
     ) -> None:
-        """`changed` is told whenever a connection to the server is made, lost or fails, and why."""
+        """`changed` is called whenever a connection is opened, lost or fails, with the fault if there is one."""
         self.changed = changed
         self._limits = limits
         self._clock = clock
@@ -48,11 +52,11 @@ class Health:
         self._next_start = 0.0
         self._tries = 0
         self.failures = 0
-        """Failures of connections since a request was answered."""
+        """Failed connections since the last answered request."""
 
     @property
     def state(self) -> Literal["idle", "failing", "resting"]:
-        """How a server that does not run is doing."""
+        """The state of a server that is not running."""
         if not self.failures:
             return "idle"
         return "resting" if self._is_exhausted else "failing"
@@ -63,7 +67,7 @@ class Health:
             return 0.0
         seconds = self._next_start - self._clock()
         if self._is_exhausted and self._tries:
-            # One try decides for all; how long it takes is not known.
+            # One attempt decides for all callers, and nobody knows how long it takes.
             seconds = max(seconds, self._limits.backoff_first_seconds)
             raise ServerResting(self.failures, self._last, seconds)
         if seconds > self._limits.backoff_patience_seconds or (seconds > 0 and self._is_exhausted):
@@ -71,15 +75,15 @@ class Health:
         return max(0.0, seconds)
 
     def trying(self) -> None:
-        """A start begins; `tried` follows."""
+        """A start begins. `tried` must follow."""
         self._tries += 1
 
     def tried(self) -> None:
-        """A start is over."""
+        """A start ended."""
         self._tries -= 1
 
     def failed(self, fault: Fault, *, was_ready: bool) -> None:
-        """A connection could not be made, or was lost. The first one that is lost is replaced at once."""
+        """A connection failed or was lost. The first lost connection is replaced without a pause."""
         self.failures += 1
         self._last = fault
         self._next_start = self._clock() + self._delay(was_ready=was_ready)
@@ -105,38 +109,38 @@ class Health:
 
 
 class Liveness:
-    """The checks of one server's connections."""
+    """Checks whether the silent connections of one server are alive."""
 
     def __init__(self, caller: Caller, limits: Limits) -> None:
         self._caller = caller
         self._limits = limits
-        self._checks: dict[Connection, asyncio.Task[None]] = {}
+        self._checks = BackgroundTasks()
+        self._checked: set[Connection] = set()
 
     def suspect(self, connection: Connection, silent_seconds: float) -> None:
-        """A call ended, and the server has said nothing at all since it began, so long ago.
+        """Check a connection on which nothing arrived during a call that took `silent_seconds`.
 
-        One that was cancelled early says little: a busy server may be silent for as long as a call may.
+        The check after a short call waits longer: a busy server may be silent for as long as a call may last.
         """
         channel = connection.channel
-        if connection in self._checks or channel.peer.has_paused_deadlines or channel.ended.done():
+        if connection in self._checked or channel.peer.has_paused_deadlines or channel.ended.done():
             return
         limits = self._limits
         seconds = max(limits.alive_seconds, limits.call_idle_timeout_seconds - silent_seconds)
-        check = asyncio.get_running_loop().create_task(self._check(connection, seconds))
-        self._checks[connection] = check
-        check.add_done_callback(lambda _: self._checks.pop(connection, None))
+        self._checked.add(connection)
+        self._checks.start(self._check(connection, seconds))
 
     def close(self) -> None:
-        """No more checks."""
-        for check in self._checks.values():
-            check.cancel()
+        """Stop all checks."""
+        self._checks.cancel()
 
     async def _check(self, connection: Connection, seconds: float) -> None:
-        """Any word of it will do, even a refusal."""
+        """End the connection unless something arrives on it. A refusal counts as a sign of life."""
         channel = connection.channel
         before = channel.peer.received_at
         method = "server/discover" if connection.agreement.modern else "ping"
         with contextlib.suppress(Fault):
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
+        self._checked.discard(connection)
         if channel.peer.received_at == before and not channel.peer.has_paused_deadlines and not channel.ended.done():
             channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))

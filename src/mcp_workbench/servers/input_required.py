@@ -1,8 +1,8 @@
-"""The questions of a modern server: it answers a request with them, and wants it again with the answers.
+"""`input_required` results of a modern server: it answers a request with questions, and expects a retry with answers.
 
-A modern client gets such an answer as it is. A handshake client is asked what it holds, and the request is
-sent again, for a bounded number of rounds. In the handshake era URL elicitation has an `elicitationId` and a
-notification when the visit is complete: this module adds both.
+A modern client gets the result unchanged. A handshake client gets the questions as requests, and the workbench repeats
+the call with the answers, for a bounded number of rounds. In the handshake era URL elicitation has an `elicitationId`
+and a notification when the visit is complete: this module adds both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, NOTHING, Params
 
 ELICITATION_ID_BYTES = 24
-"""Randomness of an `elicitationId` that nobody may guess."""
+"""The random bytes of an `elicitationId`, which must be unguessable."""
 
 
 class _Question(msgspec.Struct):
@@ -33,19 +33,19 @@ class _Question(msgspec.Struct):
     params: Raw = EMPTY_OBJECT
 
 
-class _Asked(msgspec.Struct, rename="camel"):
-    """An answer that asks for input first."""
+class _InputRequired(msgspec.Struct, rename="camel"):
+    """A result that asks for input first."""
 
     input_requests: dict[str, _Question] = {}
     request_state: Raw = NOTHING
 
 
 def is_question(result: Raw) -> bool:
-    """Whether a modern server's result is one."""
+    """Whether a modern server's result asks for input."""
     return jsonrpc.text_or_none(jsonrpc.members(result).get("resultType")) == eras.INPUT_REQUIRED
 
 
-async def answered(
+async def answer_questions(
     result: Raw,
     params: Params,
     exchange: Exchange,
@@ -54,9 +54,9 @@ async def answered(
     *,
     began: float,
 ) -> Raw:
-    """What becomes of a question: passed on, or the result after a handshake client was asked.
+    """The result for the client: the question itself for a modern one, else the result after its client answered.
 
-    `send` makes the request again. From when it `began`, the call lasts no longer than any may.
+    `send` repeats the request. The call's hard timeout counts from `began`.
     """
     try:
         async with asyncio.timeout_at(began + limits.call_hard_timeout_seconds):
@@ -75,7 +75,7 @@ async def _rounds(
             return result
         questions = asked.input_requests
         pages.complete(but={_url(question) for question in questions.values()})
-        answers = {key: await _put(exchange, question, limits, pages) for key, question in questions.items()}
+        answers = {key: await _ask_client(exchange, question, limits, pages) for key, question in questions.items()}
         retry: dict[str, Any] = {**params, "inputResponses": answers}
         retry.pop("requestState", None)
         if jsonrpc.is_present(asked.request_state):
@@ -90,12 +90,12 @@ async def _rounds(
     )
 
 
-def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
-    """What is asked. Raises `InputUnavailable` where the client did not declare that it can be asked that."""
+def _read(result: Raw, exchange: Exchange, limits: Limits) -> _InputRequired:
+    """Decode the questions. Raises `InputUnavailable` if the client did not declare support for one of them."""
     if not exchange.may_ask:
         raise ProtocolViolation("it asks for input where the protocol has no questions")
     try:
-        asked = msgspec.json.decode(result, type=_Asked)
+        asked = msgspec.json.decode(result, type=_InputRequired)
     except (msgspec.DecodeError, RecursionError):
         raise ProtocolViolation("it asks for input in a form that can't be read") from None
     if len(asked.input_requests) > limits.questions:
@@ -108,7 +108,7 @@ def _read(result: Raw, exchange: Exchange, limits: Limits) -> _Asked:
     return asked
 
 
-async def _put(exchange: Exchange, question: _Question, limits: Limits, pages: _Pages) -> Raw:
+async def _ask_client(exchange: Exchange, question: _Question, limits: Limits, pages: _Pages) -> Raw:
     """Ask a handshake client."""
     params = pages.named(question)
     try:
@@ -141,7 +141,8 @@ class _Pages:
 
     def answered(self, question: _Question, answer: Raw) -> None:
         """Forget a page that the client did not accept."""
-        if (url := _url(question)) is not None and _action(answer) != "accept":
+        action = jsonrpc.text_or_none(jsonrpc.members(answer).get("action"))
+        if (url := _url(question)) is not None and action != "accept":
             self._ids.pop(url, None)
 
     def complete(self, but: Collection[str | None] = ()) -> None:
@@ -154,7 +155,3 @@ def _url(question: _Question) -> str | None:
     """The URL of the page that a question asks to open."""
     params = jsonrpc.members(question.params)
     return jsonrpc.text_or_none(params.get("url")) if is_page(question.method, params) else None
-
-
-def _action(answer: Raw) -> str | None:
-    return jsonrpc.text_or_none(jsonrpc.members(answer).get("action"))

@@ -1,4 +1,4 @@
-"""Any list of a server, page by page, within caps: an endless list is an error, not a hang."""
+"""Reads a server's list page by page, within limits: an endless list is an error, not a hang."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcp_workbench.wire.jsonrpc import EMPTY_OBJECT, METHOD_NOT_FOUND, Params
 
 
 class Requests(Protocol):
-    """Anything that a list can be asked of."""
+    """Anything that sends requests to a server."""
 
     def request(
         self,
@@ -48,9 +48,9 @@ class _Page(msgspec.Struct, rename="camel"):
 async def list_items(
     server: Requests, method: str, member: str, limits: Limits, *, caller: Caller | None = None
 ) -> Listed:
-    """Every item, and the shortest time to live that a page states. Raises a `Fault`.
+    """Read all items, and the shortest time to live that a page states. Raises a `Fault`.
 
-    `member` is where a page of `method` has its items: `tools`, `prompts`, `resources` or `resourceTemplates`.
+    `member` is the key of the items in a page of `method`: `tools`, `prompts`, `resources` or `resourceTemplates`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limits.list_total_timeout_seconds
@@ -83,7 +83,7 @@ async def _page(server: Requests, method: str, params: Params, caller: Caller | 
     if seconds <= 0:
         raise ListTimeout(f"it did not answer all of {method} in time")
     try:
-        # One item that is nested too deep is withheld later; the others are good.
+        # Lenient: an item that is nested too deeply is withheld later, and the others are kept.
         return await server.request(method, params, caller=caller, hard_seconds=seconds, lenient=True)
     except CallTimeout:
         raise ListTimeout(f"it did not answer {method} within {seconds:.3g} s") from None

@@ -32,16 +32,16 @@ MODERN_FIRST: Final[Order] = (True, False)
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server and we agreed on."""
+    """The outcome of a negotiation."""
 
     version: str
     modern: bool
     hello: Raw = EMPTY_OBJECT
-    """The server's whole first answer."""
+    """The server's whole answer to the greeting."""
     offers: Mapping[str, Any] = {}
-    """The capabilities that it declared."""
+    """The capabilities that the server declared."""
     envelope: Mapping[str, Any] = {}
-    """What a modern server gets in the `_meta` of every request."""
+    """The `_meta` entries of every request to a modern server."""
 
     @property
     def features(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(self.offers).union(name for group in named for name in group if "/" in name)
 
     def stamp(self, log_level: str | None = None, capabilities: Raw | None = None) -> Mapping[str, Any]:
-        """What a modern server gets in the `_meta` of a request; `capabilities` are those of who calls now."""
+        """The `_meta` entries of a request to a modern server, with the capabilities of the present caller."""
         stamp = dict(self.envelope)
         if capabilities is not None:
             stamp[eras.CLIENT_CAPABILITIES] = capabilities
@@ -87,7 +87,7 @@ async def negotiate(
 
     If a server stays silent, the next era is tried after a while; the first greeting stays open. A remote server is
     not probed while `initialize` is unanswered: a late answer would open a session that nobody closes.
-    Raises a `Fault`: `NegotiationFailed`, or whatever ended the connection.
+    Raises `NegotiationFailed`, or the `Fault` that ended the connection.
     """
     greetings = BackgroundTasks()
     asked = {order[0]: greetings.start(_greet(channel, caller, modern=order[0]))}
@@ -157,7 +157,7 @@ async def _discover(channel: Channel, caller: Caller) -> Agreement:
 
 
 def _is_offered(refusal: ServerRefused, version: str) -> bool:
-    """Whether a server that refuses a version names it among those that it speaks: then it is asked once more."""
+    """Whether a server that refuses a version lists it as supported; then the request is repeated once."""
     if refusal.rpc_code != UNSUPPORTED_VERSION:
         return False
     try:
@@ -184,7 +184,7 @@ async def _initialize(channel: Channel, caller: Caller) -> Agreement:
 
 
 def _offers(capabilities: Raw) -> dict[str, Any]:
-    """What a server declared; nothing where that can't be read."""
+    """The declared capabilities; empty if they can't be decoded."""
     try:
         return msgspec.json.decode(capabilities, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):

@@ -22,9 +22,9 @@ from mcp_workbench import logger
 from mcp_workbench.limits import Limits
 
 GROUP_POLL_SECONDS = 0.02
-"""How often a process group that must be empty is looked at; no event tells it."""
+"""How often to check whether a process group is empty: there is no event for it."""
 ORPHAN_LOOK_SECONDS = 1.0
-"""How long after a server started or a child ended the workbench looks for processes that servers left behind."""
+"""The delay after the start of a server or the end of a child until the workbench looks for orphans."""
 
 _SET_CHILD_SUBREAPER: Final = 36
 _STATE, _SESSION, _START = 0, 3, 19
@@ -32,19 +32,19 @@ _STATE, _SESSION, _START = 0, 3, 19
 _INIT: Final = 1
 
 
-class Relative(NamedTuple):
+class ProcessStat(NamedTuple):
     """A child of this process."""
 
     pid: int
     start: int
-    """When it was started, in ticks since the boot."""
+    """When it was started, in clock ticks since boot."""
     session: int
     is_over: bool
 
 
 def start_of(pid: int) -> int:
     """When a process was started, in ticks since boot; -1 if unknown."""
-    found = _relative(pid)
+    found = _read_stat(pid)
     return found.start if found is not None else -1
 
 
@@ -53,7 +53,7 @@ def become_subreaper() -> bool:
     if sys.platform != "linux":
         return False
     try:
-        import ctypes  # noqa: PLC0415 -- a few milliseconds
+        import ctypes  # noqa: PLC0415 -- importing it takes a few milliseconds
 
         return ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     except (ImportError, OSError, AttributeError):  # a Python without ctypes, another C library
@@ -66,7 +66,7 @@ class Orphans:
     def __init__(
         self,
         own: Callable[[], Collection[int]],
-        adopted: Callable[[Relative], None],
+        adopted: Callable[[ProcessStat], None],
         limits: Limits,
         *,
         adopts: bool,
@@ -76,15 +76,15 @@ class Orphans:
         self._adopted = adopted
         self._limits = limits
         self._adopts = adopts and become_subreaper()
-        self._looks: asyncio.TimerHandle | None = None
-        self.known: set[Relative] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.known: set[ProcessStat] = set()
         if self._adopts:
             self._watch()
 
     def look_later(self) -> None:
         """Look for orphans soon: an orphan that is known is ended even if we are killed."""
-        if self._adopts and self._looks is None:
-            self._looks = asyncio.get_running_loop().call_later(ORPHAN_LOOK_SECONDS, self._look)
+        if self._adopts and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(ORPHAN_LOOK_SECONDS, self._look)
 
     def kill_older_than(self, starts: Iterable[int]) -> None:
         """Kill the orphans that no running server can have started."""
@@ -106,8 +106,8 @@ class Orphans:
             for orphan in left:
                 _kill(orphan)
             await asyncio.sleep(GROUP_POLL_SECONDS)
-        if self._looks is not None:
-            self._looks.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _watch(self) -> None:
@@ -125,17 +125,17 @@ class Orphans:
             return
 
     def _look(self) -> None:
-        self._looks = None
+        self._timer = None
         found = set(self._living())
         for orphan in found - self.known:
             logger.debug("a server left a process behind", pid=orphan.pid)
             self._adopted(orphan)
         self.known = found
 
-    def _living(self) -> list[Relative]:
+    def _living(self) -> list[ProcessStat]:
         """The orphans that run; those that ended are reaped."""
         own, session = self._own(), os.getsid(0)
-        # A process that a library starts is in our session; no server is, nor what it starts.
+        # Processes that a library starts are in our session; servers and their descendants are not.
         orphans = [one for one in _children() if one.pid not in own and one.session != session]
         for one in orphans:
             if one.is_over:
@@ -144,24 +144,24 @@ class Orphans:
         return [one for one in orphans if not one.is_over]
 
 
-def _children() -> list[Relative]:
+def _children() -> list[ProcessStat]:
     pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError), open(f"/proc/self/task/{task}/children", "rb") as file:
                 pids += map(int, file.read().split())
-    return [one for one in map(_relative, pids) if one is not None]
+    return [one for one in map(_read_stat, pids) if one is not None]
 
 
-def _relative(pid: int) -> Relative | None:
+def _read_stat(pid: int) -> ProcessStat | None:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()
     except OSError:
         return None
-    return Relative(pid, int(fields[_START]), int(fields[_SESSION]), fields[_STATE] in "ZX")
+    return ProcessStat(pid, int(fields[_START]), int(fields[_SESSION]), fields[_STATE] in "ZX")
 
 
-def _kill(orphan: Relative) -> None:
+def _kill(orphan: ProcessStat) -> None:
     with contextlib.suppress(OSError):  # it changed to another user, or has ended
         os.kill(orphan.pid, signal.SIGKILL)

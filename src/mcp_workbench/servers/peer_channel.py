@@ -1,4 +1,10 @@
-"""What a server sends that answers nothing: requests, notifications, noise; whatever wire it comes on."""
+"""The part of a channel that is the same for every transport: incoming requests, notifications, noise, and closing.
+
+`NoticeLimits` bounds how many notifications of one server reach its client: log messages, progress and unknown ones. A
+dropped one costs no more than reading it. The log says when dropping begins and, at the end of the connection, how many
+were dropped. Notifications that a client needs, such as changed lists and updates of its subscriptions, are never
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +31,11 @@ from mcp_workbench.wire.peer import Peer, PeerRequest
 
 _UNLIMITED: Final = eras.KNOWN_NOTICES - {eras.LOGGED} | {eras.ACKNOWLEDGED}
 _UNIT_BYTES: Final = 1024
-"""Bytes that cost as much as a notification of their own."""
+"""This many bytes count as one more notification."""
 
 
 class NoticeLimits:
-    """The rate limits of one connection: progress has one of its own, so that logs can't use it up."""
+    """The rate limits of one connection. Progress has its own, so that log messages can't use it up."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
@@ -62,13 +68,13 @@ class NoticeLimits:
 
 
 NOISE_BYTES = 1024 * 1024
-"""The same in bytes."""
+"""How many bytes in a row that are not messages end the connection; `Limits.noise_lines` bounds the lines."""
 NOISE_SAMPLE_BYTES = 200
 """How much of the first noise line is logged."""
 
 
 class Inbox:
-    """What a server sends that answers nothing: requests, notifications, noise."""
+    """Handles what a server sends other than answers: requests, notifications, and noise."""
 
     peer: Peer
 
@@ -85,18 +91,18 @@ class Inbox:
         self._noise_bytes = 0
         self._noise_in_all = 0
         self._messages = 0
-        """Of the peer, when it last wrote something else."""
+        """The number of messages from the server when the last noise came."""
         self.noise = ""
-        """How the first line begins that was no message; empty where there was none."""
+        """The beginning of the first line that was not a message; empty if there was none."""
         self.inbound: Inbound | None = None
         self.notices = NoticeLimits(label, limits)
 
     def admit(self, load: int, *_request: object) -> RpcError | None:
-        """A flood of questions costs no more than reading it."""
+        """Refuse a request if too many are open: a flood costs no more than reading it."""
         return self._too_many if load >= self._limits.questions or self._account.is_full else None
 
     async def request(self, method: str, params: dict[str, Raw], line: PeerRequest) -> Raw:
-        """`ping` is ours to answer; the rest is for whoever listens."""
+        """Answer `ping`, and pass every other request to the listener."""
         if method == "ping":
             return jsonrpc.EMPTY_OBJECT
         if self.inbound is None:
@@ -108,7 +114,7 @@ class Inbox:
             self.inbound.notification(method, params, owner)
 
     def unreadable(self, line: bytes, problem: Unreadable) -> None:
-        """An answer in a broken message fails its call; other broken messages end the connection."""
+        """Fail the request that a broken answer belongs to. Tolerate some noise; end the connection for the rest."""
         failed = self.peer.fail_request(line, lambda: violation(problem))
         if failed or self.peer.messages != self._messages:
             self._noise_lines = self._noise_bytes = 0  # a message ends a run of noise
@@ -123,24 +129,24 @@ class Inbox:
         self._noise_bytes += len(line)
         if self._noise_in_all == 1:
             self.noise = logger.foreign(line.decode("utf-8", "replace"), NOISE_SAMPLE_BYTES)
-            logger.warning("a server wrote something that is no message", server=self._label, sample=self.noise)
+            logger.warning("a server wrote a line that is not a message", server=self._label, sample=self.noise)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > NOISE_BYTES:
             self._end(ProtocolViolation("it writes something else than messages to its standard output"))
 
     def report_noise(self) -> None:
-        """At the end: how much there was beside the line that was shown."""
+        """Log how many noise lines there were in all, unless it was only the one already shown."""
         if self._noise_in_all > 1:
-            logger.warning("lines that were no messages", server=self._label, count=self._noise_in_all)
+            logger.warning("a server wrote lines that are not messages", server=self._label, count=self._noise_in_all)
 
     def complaint(self, error: ErrorBody) -> None:
-        """It can't parse what we send, so some call would wait for nothing: all of them end.
+        """End the connection if the server can't parse a message: a call would wait in vain, and nobody knows which.
 
-        Other errors without an id are ignored: some servers answer notifications with them.
+        Ignore other errors without an id: some servers answer notifications with them.
         """
         if error.code != jsonrpc.PARSE_ERROR:
             return
         reason = logger.foreign(error.message)
-        self._end(ProtocolViolation(f"it could not read a message of ours ({reason}, code {error.code})"))
+        self._end(ProtocolViolation(f"it could not read a message from the workbench ({reason}, code {error.code})"))
 
 
 def violation(problem: Unreadable) -> ProtocolViolation:
@@ -154,7 +160,7 @@ class PeeredChannel(ABC):
     """The part of a `Channel` that is the same on every wire."""
 
     def __init__(self, peer: Peer, inbox: Inbox, account: Account) -> None:
-        """`account` counts what the server makes the process hold."""
+        """`account` counts the memory that the server's messages take."""
         self._account = account
         self._silence: AbstractContextManager[None] | None = None
         self.peer = inbox.peer = peer
@@ -165,7 +171,7 @@ class PeeredChannel(ABC):
         account.close = self._close_for_memory
 
     def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
-        """While the client does not read, the server is not read either: its silence is not its own."""
+        """Stop idle timeouts while the client does not read: nothing is read from the server then."""
         if paused and self._silence is None:
             self._silence = self.peer.pause_deadlines()
             self._silence.__enter__()
@@ -175,14 +181,14 @@ class PeeredChannel(ABC):
 
     def _close_for_memory(self) -> None:
         fault = Overloaded("its messages took too much memory", hint="Ask for less at once, or set a larger maxMemory.")
-        self.end(fault.copy_with(counts=False))  # the server may be in good health
+        self.end(fault.copy_with(counts=False))  # the server may be healthy
 
     @abstractmethod
     async def _close(self) -> None:
-        """End it and everything that belongs to it."""
+        """Close the channel and release its resources."""
 
-    @abstractmethod
-    def last_words(self) -> str: ...
+    def stderr_tail(self) -> str:
+        return ""
 
     @property
     def noise(self) -> str:
@@ -196,12 +202,17 @@ class PeeredChannel(ABC):
 
     async def close(self) -> None:
         if self._closing is None:
-            self._closing = self._loop.create_task(self._close())
-            self._closing.add_done_callback(lambda _: self._account.end())
+            self._closing = self._loop.create_task(self._close_once())
         await asyncio.shield(self._closing)
 
+    async def _close_once(self) -> None:
+        try:
+            await self._close()
+        finally:
+            self._account.end()
+
     def end(self, fault: Fault) -> None:
-        """It is of no more use: everything on it fails."""
+        """End the channel: every request on it fails."""
         self.peer.close(fault)
         self._account.unwatch(self._throttle)
         if not self.ended.done():

@@ -1,9 +1,10 @@
-"""Child processes: how they start, how they end, and that none is left behind.
+"""Starts and stops server processes, and leaves none behind.
 
-Each server runs in a session and process group of its own with a small environment that names this
-run. `Child.stop` ends the whole group: stdin closed, then SIGTERM, then SIGKILL. What left its
-group is found by the marker in its environment, or in its control group, by the guardian process, which also finishes
-the job if the workbench itself is killed. What hides from that becomes our child, see `orphans.py`.
+Each server runs in its own session and process group, with a small environment that carries a marker of this run.
+`Child.stop` ends the whole group: it closes stdin, then sends SIGTERM, then SIGKILL. The guardian process finds
+processes that left their group, by the marker or by their control group, and does so even if the workbench is killed. A
+process that hides from both becomes our child, see `orphans.py`. Nothing here waits long for the guardian: if it hangs
+or was killed, only such hidden processes are missed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from mcp_workbench.errors import SpawnFailed
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers import guardian
 from mcp_workbench.servers.guardian import ControlGroups
-from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, Relative, start_of
+from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS, Orphans, ProcessStat, start_of
 
 
 class GuardianProcess:
-    """Our end of the guardian process. Without it (it was killed) only daemons are missed."""
+    """Our end of the guardian process."""
 
     def __init__(self, run: str, limits: Limits) -> None:
         self._limits = limits
@@ -44,15 +45,16 @@ class GuardianProcess:
         self._answers: dict[str, asyncio.Future[None]] = {}
         self._ended = asyncio.get_running_loop().create_future()
         self._buffer = b""
-        assert self._process.stdout is not None  # noqa: S101 -- a pipe was asked for
+        assert self._process.stdin is not None  # noqa: S101 -- it is a pipe
+        assert self._process.stdout is not None  # noqa: S101 -- it is a pipe
+        self._pipes = self._process.stdin, self._process.stdout
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
         self._output = self._process.stdout.fileno()
-        os.set_blocking(self._output, False)
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
-        os.set_blocking(self._process.stdin.fileno(), False)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     @property
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
     @property
@@ -60,49 +62,46 @@ class GuardianProcess:
         return self._process.pid
 
     def announce(self, group: int) -> None:
-        """A process group that is to be killed if we are."""
+        """Register a process group to kill if this process is killed."""
         self._order(f"group {group}")
 
     def announce_orphan(self, pid: int, start: int) -> None:
-        """A process that a server left behind and that is to be killed if we are."""
+        """Register a process that a server left behind, to kill if this process is killed."""
         self._order(f"orphan {pid} {start}")
 
     def forget(self, group: int) -> None:
-        """That group is gone, and its number may be reused."""
+        """Revoke `announce`: the group is gone, and its number may be reused."""
         self._order(f"gone {group}")
 
     async def sweep(self, marker: str) -> None:
-        """Have everything killed that carries the marker."""
+        """Kill every process that carries the marker."""
         answer = self._answers[marker] = asyncio.get_running_loop().create_future()
         if self._order(marker):
             await asyncio.wait((answer,), timeout=self._limits.sweep_seconds)
         self._answers.pop(marker, None)
 
     async def close(self) -> None:
-        """Its last sweep, and its end."""
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
+        """Let the guardian sweep once more and exit."""
         with contextlib.suppress(OSError):
-            self._process.stdin.close()
+            self._pipes[0].close()
         await asyncio.wait((self._ended,), timeout=self._limits.sweep_seconds)
         if self._process.poll() is None:
             self._process.kill()
-        self.bury()
+        self.release()
 
-    def bury(self) -> None:
-        """It has ended: release its resources."""
+    def release(self) -> None:
+        """Release the resources of a guardian that has exited."""
         self._process.wait()
         asyncio.get_running_loop().remove_reader(self._output)
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
     def _order(self, line: str) -> bool:
-        assert self._process.stdin is not None  # noqa: S101 -- a pipe was asked for
         try:
-            os.write(self._process.stdin.fileno(), line.encode() + b"\n")
+            os.write(self._pipes[0].fileno(), line.encode() + b"\n")
         except (OSError, ValueError):
-            logger.warning("the guardian process does not listen; daemonised processes may be missed")
+            logger.warning("the guardian process does not respond; daemons that servers start may be left behind")
             return False
         return True
 
@@ -122,11 +121,11 @@ class GuardianProcess:
 
 
 GROUP_SECONDS = 0.5
-"""What is left of a group whose leader ended well gets SIGTERM, and this long."""
+"""How long the rest of a group gets to exit after SIGTERM, once its leader has exited."""
 
 
 def environment(launch: Launch, environ: Mapping[str, str], marker: str) -> dict[str, str]:
-    """What a server sees: its environment and the run's marker."""
+    """The environment of a server process, with the marker of the run."""
     return {**environment_of(launch, environ), guardian.VARIABLE: marker}
 
 
@@ -139,27 +138,27 @@ class Child:
         self.marker = marker
         self.pid = process.pid
         self.start = start_of(process.pid)
-        """When it was started, on the clock of the system; -1 where that is not known."""
+        """When it was started, in clock ticks since boot; -1 if unknown."""
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """Its return code; negative: the signal that ended it."""
+        """Its exit status; negative for the signal that killed it."""
         self._watch()
 
     def descriptor(self, name: str) -> int:
-        """Its stdin, stdout or stderr, which the caller owns from now on. Raises `SpawnFailed`."""
+        """A copy of its stdin, stdout or stderr, which the caller must close. Raises `SpawnFailed`."""
         pipe = getattr(self._process, name)
         try:
             descriptor = os.dup(pipe.fileno())
-        except OSError as error:  # others took the last one since it was started
+        except OSError as error:  # no descriptor is left
             raise _spawn_failed("it", error) from None
         pipe.close()
         return descriptor
 
     async def stop(self) -> None:
-        """End the group. Its stdin is closed already; at most the three steps' time passes."""
+        """End the group, in at most the time of three steps. Its stdin is closed already."""
         limits = self._limits
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe is not None:
-                pipe.close()  # one that nobody claimed before the start was given up
+                pipe.close()  # a pipe that was not used because the start failed
         if not await self._ends_within(limits.stdin_eof_seconds):
             self.signal(signal.SIGTERM)
             if not await self._ends_within(limits.terminate_seconds):
@@ -173,11 +172,11 @@ class Child:
             os.killpg(self.pid, number)
 
     async def _end_group(self) -> None:
-        """The leader is gone; what is left of its group goes the same way."""
+        """End the rest of the group after its leader exited."""
         self.signal(signal.SIGTERM)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + GROUP_SECONDS
-        while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- no event tells that a group is empty
+        while self._group_exists() and loop.time() < deadline:  # noqa: ASYNC110 -- there is no event for an empty group
             await asyncio.sleep(GROUP_POLL_SECONDS)
         self.signal(signal.SIGKILL)
 
@@ -196,7 +195,7 @@ class Child:
         loop = asyncio.get_running_loop()
         try:
             descriptor = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # another system, an old kernel, or no descriptor left
+        except (AttributeError, OSError):  # not Linux, an old kernel, or no descriptor left
             self._watch_in_thread(loop)
             return
 
@@ -210,7 +209,7 @@ class Child:
     def _watch_in_thread(self, loop: asyncio.AbstractEventLoop) -> None:
         def wait() -> None:
             code = self._process.wait()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._set_exited, code)
 
         threading.Thread(target=wait, name=f"wait-{self.pid}", daemon=True).start()
@@ -221,7 +220,7 @@ class Child:
 
 
 def exit_text(code: int) -> str:
-    """How a process ended, for people."""
+    """Describes for people how a process ended."""
     if code >= 0:
         return f"exited with status {code}"
     with contextlib.suppress(ValueError):
@@ -233,7 +232,7 @@ class Processes:
     """Every process of one run of the workbench."""
 
     def __init__(self, limits: Limits, environ: Mapping[str, str] | None = None, *, adopts: bool = False) -> None:
-        """`adopts`: what servers leave behind becomes our child, for this process does nothing but serve."""
+        """With `adopts`, orphans of servers become children of this process, which must have no other children."""
         self._limits = limits
         self._environ = environ if environ is not None else os.environ
         self._run = os.urandom(16).hex()
@@ -246,10 +245,10 @@ class Processes:
 
     def spawn(self, launch: Launch) -> Child:
         """Start a server. Raises `SpawnFailed`."""
-        if self._guardian is None or not self._guardian.lives:
+        if self._guardian is None or not self._guardian.is_alive:
             try:
-                self._guardian = self._post_guardian()
-            except OSError as error:  # the system lets nobody start anything now
+                self._guardian = self._start_guardian()
+            except OSError as error:  # the system can start no process at the moment
                 raise _spawn_failed("the guardian of its processes", error) from None
         self._count += 1
         marker = f"{self._run}.{self._count}."
@@ -261,7 +260,7 @@ class Processes:
         return child
 
     def _move(self, child: Child) -> None:
-        """Give a child a control group, in a thread: the system may take 15 ms for it."""
+        """Move a child to its own control group, in a thread: it may take 15 ms."""
         if not self._control_groups:
             return
         moving = threading.Thread(target=self._control_groups.add, args=(str(self._count), child.pid), name="cgroup")
@@ -269,7 +268,7 @@ class Processes:
         self._moving = [*(one for one in self._moving if one.is_alive()), moving]
 
     async def end(self, child: Child) -> None:
-        """Stop a child and everything that descends from it, daemons included."""
+        """Stop a child and all its descendants, including daemons."""
         try:
             await child.stop()
             if self._guardian is not None:
@@ -279,10 +278,10 @@ class Processes:
             self._children.discard(child)
             self._orphans.kill_older_than(one.start for one in self._children)
 
-    def _post_guardian(self) -> GuardianProcess:
-        """A guardian that knows of every child that is there: the first one, or after one was killed."""
+    def _start_guardian(self) -> GuardianProcess:
+        """Start the first guardian, or a new one after the last was killed, and register all processes with it."""
         if self._guardian is not None:
-            self._guardian.bury()
+            self._guardian.release()
         guardian = GuardianProcess(self._run, self._limits)
         for child in self._children:
             guardian.announce(child.pid)
@@ -291,21 +290,21 @@ class Processes:
         return guardian
 
     def _own(self) -> set[int]:
-        """The processes that we started ourselves and wait for."""
+        """The processes that this object started and waits for."""
         guardians = {self._guardian.pid} if self._guardian is not None else set[int]()
         return guardians | {child.pid for child in self._children}
 
-    def _adopted(self, orphan: Relative) -> None:
+    def _adopted(self, orphan: ProcessStat) -> None:
         if self._guardian is not None:
             self._guardian.announce_orphan(orphan.pid, orphan.start)
 
     def kill_all(self) -> None:
-        """The last resort: no waiting, no politeness. The guardian finds the rest."""
+        """Kill all groups at once, without waiting. The guardian finds the rest."""
         for child in self._children:
             child.signal(signal.SIGKILL)
 
     async def close(self) -> None:
-        """Let the guardian look once more for anything of this run, and go; end what we adopted."""
+        """End the guardian after a last sweep, and kill the adopted orphans."""
         if self._guardian is not None:
             await self._guardian.close()
             self._guardian = None
@@ -321,7 +320,7 @@ _SCARCE = {
     errno.EAGAIN: "No more processes may be started: end some programs, or raise the limit (ulimit -u).",
     errno.ENOMEM: "There is no memory left: end some programs.",
 }
-"""What to do when the system runs out of something."""
+"""Hints for when the system runs out of a resource."""
 
 
 def _start(launch: Launch, env: dict[str, str]) -> subprocess.Popen[bytes]:

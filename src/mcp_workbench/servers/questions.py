@@ -2,15 +2,15 @@
 
 Over HTTP a question comes on the response stream of its call. On stdio a server does not say which call its question
 belongs to. A handshake client need not know: it gets the question as a request. A modern client gets the question as
-the answer to one of its calls. That must be the right call, so calls take turns. A question between calls goes to the
-next call.
+the answer to one of its calls. That must be the right call, so calls take turns (`CallTurns`). A question between calls
+goes to the next call.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Raw
@@ -29,20 +29,20 @@ Posed: TypeAlias = tuple[Exchange, asyncio.Future[Raw]]
 
 
 class _Waiting(NamedTuple):
-    """A question that no call was there for."""
+    """A question that waits for a call to put it to."""
 
     method: str
     params: Params
     posed: asyncio.Future[Posed]
     task: asyncio.Task[Any] | None
-    """What will answer the server."""
+    """The task that will answer the server."""
 
 
 class Questions:
-    """The calls under way on one connection, and what is asked meanwhile."""
+    """The running calls of one connection, and the questions that the server asks meanwhile."""
 
     def __init__(self, channel: Channel, slots: Slots, limits: Limits, *, takes_turns: bool = False) -> None:
-        """Calls come with one of `slots`. `takes_turns` where it matters which call a question belongs to."""
+        """Each call holds one of `slots`. With `takes_turns`, calls that take questions run one at a time."""
         self.takes_turns = takes_turns
         self._channel = channel
         self._slots = slots
@@ -53,10 +53,10 @@ class Questions:
         self._background: set[asyncio.Task[Any]] = set()
         self._waiting: list[_Waiting] = []
         self.settled_at = 0.0
-        """Until when the server may be busy with an answer to something that it asked between calls."""
+        """Until when the server may still be processing an answer to a question that it asked between calls."""
         self._lent: set[Exchange] = set()
         self.calls: dict[Exchange, None] = {}
-        """The calls that the server works on, in order."""
+        """The calls that the server is working on, in order."""
 
     # -- calls
 
@@ -66,9 +66,9 @@ class Questions:
             await self._turns.take(call)
 
     def begin(self, call: Exchange) -> Sequence[asyncio.Task[Any]]:
-        """A call starts. Returns the tasks that will answer what the server asked between calls.
+        """Register a call, and put the waiting questions to it if it takes questions.
 
-        What waited for a call of a modern client is put to this one.
+        Returns the tasks that will answer what the server asked between calls.
         """
         self.calls[call] = None
         if not (self._waiting and call.may_ask):
@@ -91,9 +91,9 @@ class Questions:
         return calls[0] if len(calls) == 1 else None
 
     async def settle(self, call: Exchange, answering: Sequence[asyncio.Task[Any]]) -> None:
-        """Let the server have its answers before it gets the call: it may need them, for example the roots.
+        """Wait until the server has its answers before it gets the call: it may need them, for example the roots.
 
-        A modern client answers with this very call. A handshake client is waited for once, and only a moment.
+        A modern client answers with this very call. For a handshake client the wait is short and happens once.
         """
         if answering:
             self._background.difference_update(answering)
@@ -101,13 +101,13 @@ class Questions:
         await asyncio.sleep(max(0.0, self.settled_at - asyncio.get_running_loop().time()))
 
     def end(self, call: Exchange) -> None:
-        """It is over."""
+        """Remove a call that ended."""
         del self.calls[call]
         if self._turns is not None:
             self._turns.leave(call)
 
-    def take_back(self, call: Exchange) -> None:
-        """It was cancelled: nobody need answer what it asked."""
+    def withdraw(self, call: Exchange) -> None:
+        """Cancel the questions of a call that was cancelled."""
         for question, asking in tuple(self._asking.items()):
             if asking is call:
                 question.cancel()
@@ -115,10 +115,9 @@ class Questions:
     # -- questions
 
     async def ask(self, call: Exchange | None, question: Coroutine[Any, Any, T]) -> T:
-        """A question to a client. Raises `Withdrawn` when the call that it belongs to is cancelled.
+        """Ask a client. Raises `Withdrawn` if the call that the question belongs to is cancelled.
 
-        Meanwhile the server waits, and its silence is not held against that call; against none, where it
-        is not known which call it is.
+        Meanwhile the server waits, so idle timeouts stop: for that call, or for all calls if the call is unknown.
         """
         task = self._tasks.start(question)
         if call is not None:
@@ -141,23 +140,28 @@ class Questions:
             task.cancel()
 
     async def put(self, method: str, params: Params, owner: object = None) -> Raw:
-        """Ask a modern client, in answer to one of its calls, now or when it makes one.
+        """Ask a modern client, in answer to one of its calls: one that runs now, or else its next one.
 
-        For `owner` see `Inbound`. Raises `InputUnavailable` if that is a call that can no longer take questions.
+        For `owner` see `Inbound`. Raises `InputUnavailable` if `owner` is a call that takes no more questions.
         """
         after: Exchange | None = None
         while True:
             if isinstance(owner, Exchange) and (owner is after or owner not in self.calls or not owner.may_ask):
                 raise InputUnavailable("the call that the question belongs to takes no more questions")
-            after, answer = await self._pose(method, params, after, owner)
+            now = self._call_for(owner, but=after)
+            after, answer = (
+                (now, now.pose(method, params)) if now is not None else await self._pose_later(method, params)
+            )
             try:
                 return await self.wait(after, answer)
             except Withdrawn:
-                continue  # the call ended first: it was not the one, or it is another one's turn
+                continue  # the call ended first: try another one
             finally:
                 answer.cancel()
+                if now is None:
+                    self._settle_later()
 
-    async def wait(self, call: Exchange, answer: asyncio.Future[T]) -> T:
+    async def wait(self, call: Exchange, answer: Awaitable[T]) -> T:
         """Wait for a modern client's answer. If it takes long, the client's other calls get their turn."""
         if self._turns is not None:
             self._turns.claim(call)
@@ -170,35 +174,33 @@ class Questions:
                     await self._turns.take(call, again=True)
             return asking.result()
 
-    async def _pose(self, method: str, params: Params, after: Exchange | None, owner: object) -> Posed:
-        """Put a question to the call that it belongs to, else to the next that comes; never to `after`."""
-        calls = [call for call in self.calls if call.may_ask and call is not after]
-        if calls:
-            holder = self._turns.holder if self._turns is not None else None
-            call = self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
-            return call, call.pose(method, params)
+    def _call_for(self, owner: object, *, but: Exchange | None) -> Exchange | None:
+        """The call under way that a question goes to: the one it belongs to, else the one whose turn it is."""
+        calls = [call for call in self.calls if call.may_ask and call is not but]
+        if not calls:
+            return None
+        holder = self._turns.holder if self._turns is not None else None
+        return self.call_of(owner, calls) or (holder if holder is not None and holder in calls else calls[0])
+
+    async def _pose_later(self, method: str, params: Params) -> Posed:
+        """Put a question to the next call."""
         waiting = _Waiting(method, params, asyncio.get_running_loop().create_future(), asyncio.current_task())
         self._waiting.append(waiting)
-        waiting.posed.add_done_callback(self._watch)
         try:
             return await waiting.posed
         except asyncio.CancelledError:
             if waiting.posed.done() and not waiting.posed.cancelled():
-                waiting.posed.result()[1].cancel()  # it was just put to a call, and is taken back
+                waiting.posed.result()[1].cancel()  # it was just put to a call: withdraw it
             raise
         finally:
             self._waiting.remove(waiting)
-
-    def _watch(self, posed: asyncio.Future[Posed]) -> None:
-        if not posed.cancelled():
-            posed.result()[1].add_done_callback(lambda _: self._settle_later())
 
     def _settle_later(self) -> None:
         self.settled_at = asyncio.get_running_loop().time() + self._limits.settle_seconds
 
     @contextlib.contextmanager
     def _lending(self, call: Exchange | None, question: asyncio.Task[Any]) -> Generator[None]:
-        """While a client takes its time the call's slot is for others: its server only waits."""
+        """Release the call's slot while its client takes long to answer: the server only waits then."""
         if call is None:
             yield
             return
@@ -220,5 +222,5 @@ class Questions:
                 self._slots.reclaim()
 
 
-async def _wait(answer: asyncio.Future[T]) -> T:
+async def _wait(answer: Awaitable[T]) -> T:
     return await answer

@@ -1,8 +1,11 @@
-"""A server that we start and talk to over its stdin and stdout.
+"""Channel to a server process over its stdin and stdout; its stderr goes to errors and to the log.
 
-Guarantees: a line that is no message fails the call it belongs to, is tolerated as noise within
-bounds, or ends the connection, so no call waits on garbage; when the process ends, every call on it
-fails within a second with its exit status and the last of its stderr.
+Guarantees: a line that is not a message fails the call it belongs to, is tolerated as noise within bounds, or ends the
+connection, so no call waits on garbage. When the process ends, every call on it fails within a second with its exit
+status and the end of its stderr.
+
+The end of stderr is kept for errors. Reading never stops, so a server never blocks on it, however much it writes. The
+log has stderr at level debug, a bounded number of lines per second; the rest is counted.
 """
 
 from __future__ import annotations
@@ -18,20 +21,26 @@ from mcp_workbench.limits import Limits
 from mcp_workbench.servers.peer_channel import Inbox, PeeredChannel
 from mcp_workbench.servers.processes import Child, Processes, exit_text
 from mcp_workbench.text.sanitize import escape
+from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.framing import LineReader, LineWriter, read_lines, write_lines
 from mcp_workbench.wire.memory_budget import Account
 from mcp_workbench.wire.peer import Peer
 
 STDERR_LINES_PER_SECOND = 50
-"""How many lines of it the log takes (at level debug); the rest is counted."""
+"""How many lines of stderr go to the log; the rest is counted."""
 
 _BYTES = 4
-"""Of a character, at most."""
+"""The most bytes of a character in UTF-8."""
+
+
+def _resolve(event: asyncio.Future[None]) -> None:
+    if not event.done():
+        event.set_result(None)
 
 
 class Stderr(asyncio.Protocol):
-    """The reading end of a server's stderr."""
+    """Reads a server's stderr and keeps the end of it."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._size = limits.stderr_ring_bytes
@@ -55,12 +64,11 @@ class Stderr(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
         self._lines.end()
-        if not self.over.done():
-            self.over.set_result(None)
+        _resolve(self.over)
 
     def tail(self) -> str:
-        """Its last lines, redacted and escaped; a line that was cut is left out."""
-        # What is read begins before what is shown, by as much as a secret may have: half of one is not recognised.
+        """The last lines, redacted and escaped, without a first line that was cut."""
+        # Redact more than is shown, by the length of the longest secret: the redactor can't recognise half of one.
         size, reach = self._tail_size, logger.log.redact.longest
         read = self._ring[-(_BYTES * size + reach) :]
         text = read.decode("utf-8", "replace").rstrip()
@@ -75,7 +83,7 @@ class Stderr(asyncio.Protocol):
 
 
 class _StderrLines:
-    """Lines for the log, at most so many in a second."""
+    """Logs lines of stderr, up to a rate limit."""
 
     def __init__(self, label: ServerIdentifier, limits: Limits) -> None:
         self._label = label
@@ -89,7 +97,7 @@ class _StderrLines:
 
     @property
     def _most_bytes(self) -> int:
-        """Of a line: what is shown, and as much as a secret that begins there may have."""
+        """The bytes of a line to keep: what is logged, and the longest secret that may begin in it."""
         return _BYTES * self._length + logger.log.redact.longest
 
     def feed(self, data: bytes) -> None:
@@ -97,33 +105,33 @@ class _StderrLines:
         self._rest = rest[: self._most_bytes]
         now = self._loop.time()
         if now - self._second >= 1:
-            self._tell_left_out()
+            self._log_left_out()
             self._second, self._taken = now, 0
         free = self._most - self._taken
         for line in lines[:free]:
-            self._tell(line)
+            self._log_line(line)
         self._taken += len(lines[:free])
         self._left_out += len(lines[free:])
 
     def end(self) -> None:
-        """There will be no more."""
+        """Log the rest at the end of the stream."""
         if self._rest:
-            self._tell(self._rest)
-        self._tell_left_out()
+            self._log_line(self._rest)
+        self._log_left_out()
 
-    def _tell(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         whole = line[: self._most_bytes].decode("utf-8", "replace")
         if text := logger.redacted(whole, self._length).strip():
-            logger.debug("a server says", server=self._label, text=text)
+            logger.debug("a server wrote to stderr", server=self._label, text=text)
 
-    def _tell_left_out(self) -> None:
+    def _log_left_out(self) -> None:
         if self._left_out:
-            logger.debug("a server says too much", server=self._label, lines_left_out=self._left_out)
+            logger.debug("a server writes too much to stderr", server=self._label, lines_left_out=self._left_out)
             self._left_out = 0
 
 
 class StdioChannel(PeeredChannel):
-    """One running server. `open` it, use it, `close` it."""
+    """A running server process. `open` it, use it, `close` it."""
 
     def __init__(
         self, processes: Processes, child: Child, label: ServerIdentifier, limits: Limits, account: Account
@@ -132,10 +140,10 @@ class StdioChannel(PeeredChannel):
         self._child = child
         self._label = label
         self._limits = limits
-        self._obituary: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._stderr = Stderr(label, limits)
         share = FairShare()
-        self._writer = LineWriter(self._input_lost, limits, account=account)
+        self._writer = LineWriter(self._input_ended, limits, account=account)
         inbox = Inbox(label, limits, self.end, account)
         peer = Peer(
             self._writer,
@@ -148,7 +156,7 @@ class StdioChannel(PeeredChannel):
         )
         self._reader = LineReader(peer.receive, self._output_ended, limits.message_bytes, share=share, account=account)
         super().__init__(peer, inbox, account)
-        self._output_over = self._loop.create_future()
+        self._output_over, self._input_over = self._loop.create_future(), self._loop.create_future()
 
     @classmethod
     async def open(
@@ -159,7 +167,7 @@ class StdioChannel(PeeredChannel):
         limits: Limits,
         client: Account | None = None,
     ) -> StdioChannel:
-        """Start the server. `client` is the memory of the client that it works for. Raises `SpawnFailed`."""
+        """Start the server. `client` is the memory account of its client. Raises `SpawnFailed`."""
         child = processes.spawn(launch)
         channel = cls(processes, child, label, limits, (client or Account()).open(f"server {label}"))
         try:
@@ -174,7 +182,7 @@ class StdioChannel(PeeredChannel):
         await read_lines(self._child.descriptor("stdout"), self._reader)
         stderr = os.fdopen(self._child.descriptor("stderr"), "rb", buffering=0)
         await self._loop.connect_read_pipe(lambda: self._stderr, stderr)
-        self._child.exited.add_done_callback(self._process_ended)
+        self._tasks.start(self._watch())
         self._account.watch(self._throttle)
 
     def _throttle(self, paused: bool) -> None:  # noqa: FBT001 -- a callback's state
@@ -188,6 +196,7 @@ class StdioChannel(PeeredChannel):
         await self._processes.end(self._child)
         self._reader.close()
         self._stderr.close()
+        self._tasks.cancel()
 
     def _close_for_memory(self) -> None:
         super()._close_for_memory()
@@ -196,28 +205,21 @@ class StdioChannel(PeeredChannel):
     # -- how it ends
 
     def _output_ended(self, fault: Fault | None) -> None:
-        if not self._output_over.done():
-            self._output_over.set_result(None)
-        self.end(fault) if fault is not None else self._write_obituary()
+        _resolve(self._output_over)
+        if fault is not None:
+            self.end(fault)
 
-    def _process_ended(self, _: asyncio.Future[int]) -> None:
-        self._write_obituary()
+    def _input_ended(self) -> None:
+        _resolve(self._input_over)
 
-    def _input_lost(self) -> None:
-        self._write_obituary()
-
-    def _write_obituary(self) -> None:
-        if self._obituary is None and not self.ended.done():
-            self._obituary = self._loop.create_task(self._bury())
-
-    async def _bury(self) -> None:
-        """Learn as much as comes quickly: the last answers, the exit status, the last words."""
-        events = (self._child.exited, self._output_over, self._stderr.over)
-        await asyncio.wait(events, timeout=self._limits.obituary_seconds)
-        exited = self._child.exited
+    async def _watch(self) -> None:
+        """Wait for the first sign of the end, then for what follows quickly: last answers, exit status, stderr."""
+        exited, output = self._child.exited, self._output_over
+        await asyncio.wait((exited, output, self._input_over), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((exited, output, self._stderr.over), timeout=self._limits.obituary_seconds)
         how = exit_text(exited.result()) if exited.done() else "closed its output"
-        tail = self.last_words()
+        tail = self.stderr_tail()
         self.end(ServerExited(f"it {how}; its last words:\n{tail}" if tail else f"it {how}"))
 
-    def last_words(self) -> str:
+    def stderr_tail(self) -> str:
         return self._stderr.tail()

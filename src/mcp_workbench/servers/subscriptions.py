@@ -1,13 +1,14 @@
-"""What a server shall tell of by itself: lists that change, and the resources and tasks that are watched.
+"""Subscriptions at one server: changed lists, and the resources and tasks that clients watch.
 
-Handshake servers tell of lists unasked, and are asked for each resource. Modern ones are asked with one
-long request that names everything; when that changes, a new one replaces it. A server that was started
-again is asked again.
+A handshake server sends list changes without a request, and takes one request per resource. A modern server takes one
+long-running request that names everything; when the set changes, a new request replaces it. A restarted server gets the
+requests again.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any, Final
 
 from msgspec import Raw
@@ -21,18 +22,18 @@ from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.jsonrpc import METHOD_NOT_FOUND
 
 RESUME_MOST_SECONDS = 60.0
-"""The longest such pause, whatever the server says, and what it doubles up to."""
+"""The longest pause before a subscription or a stream is reopened: pauses double up to it."""
 
 LISTEN: Final = "subscriptions/listen"
 
 
 class Subscriptions:
-    """The subscriptions of one place at one server."""
+    """The subscriptions at one server, counted, so that several clients can share one."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._uris: dict[str, int] = {}
-        self._tasks: dict[str, int] = {}
+        self._uris: Counter[str] = Counter()
+        self._tasks: Counter[str] = Counter()
         self._running = BackgroundTasks()
         self._listening: asyncio.Task[Any] | None = None
         self._due: Connection | None = None
@@ -40,11 +41,11 @@ class Subscriptions:
         self._acknowledged: Raw | None = None
 
     def connected(self, connection: Connection) -> None:
-        """Ask a new connection for everything that is wanted."""
+        """Subscribe to everything on a new connection."""
         self._acknowledged = None
         if connection.agreement.modern:
             self._due = connection
-            self._listen_now()  # at once: what the first request changes must be told too
+            self._listen_now()  # at once, so that no change by the first request is missed
             return
         for uri in self._uris:
             self._in_background(connection, "resources/subscribe", {"uri": uri})
@@ -54,8 +55,8 @@ class Subscriptions:
         """Whether a client watches something."""
         return bool(self._uris or self._tasks)
 
-    def hears(self, method: str, params: dict[str, Raw]) -> bool:
-        """Whether a server's notification is news: not of a subscription that another one has replaced."""
+    def accepts(self, method: str, params: dict[str, Raw]) -> bool:
+        """Whether to pass a notification on: not if it belongs to a subscription that was replaced."""
         tag = jsonrpc.members(params.get("_meta")).get(eras.SUBSCRIPTION_ID)
         if method == eras.ACKNOWLEDGED:
             self._acknowledged = tag
@@ -63,10 +64,10 @@ class Subscriptions:
         return tag is None or self._acknowledged is None or bytes(tag) == bytes(self._acknowledged)
 
     async def subscribe(self, connection: Connection, uri: str) -> None:
-        """Hear of changes of a resource. Raises a handshake server's refusal; a modern one does not say."""
+        """Subscribe to a resource. Raises the refusal of a handshake server; a modern one does not refuse."""
         if not connection.agreement.declares("resources", "subscribe"):
             raise ServerRefused("The server of this resource has no subscriptions", rpc_code=METHOD_NOT_FOUND)
-        self._uris[uri] = self._uris.get(uri, 0) + 1
+        self._uris[uri] += 1
         if self._uris[uri] > 1:
             return
         try:
@@ -76,12 +77,12 @@ class Subscriptions:
                 seconds = self._limits.list_page_timeout_seconds
                 await connection.request("resources/subscribe", {"uri": uri}, hard_seconds=seconds)
         except BaseException:
-            _less(self._uris, uri)
+            _decrement(self._uris, uri)
             raise
 
     def unsubscribe(self, connection: Connection | None, uri: str) -> None:
-        """No longer. The last one to leave tells the server."""
-        if not _less(self._uris, uri) or connection is None:
+        """End a subscription to a resource. The server is told when nobody is left."""
+        if not _decrement(self._uris, uri) or connection is None:
             return
         if connection.agreement.modern:
             self._listen(connection)
@@ -89,13 +90,13 @@ class Subscriptions:
             self._in_background(connection, "resources/unsubscribe", {"uri": uri})
 
     def watch_task(self, connection: Connection, task: str) -> None:
-        """Hear of a modern task's progress."""
-        self._tasks[task] = self._tasks.get(task, 0) + 1
+        """Subscribe to the progress of a modern server's task."""
+        self._tasks[task] += 1
         if self._tasks[task] == 1:
             self._listen(connection)
 
     def unwatch_task(self, connection: Connection | None, task: str) -> None:
-        if _less(self._tasks, task) and connection is not None:
+        if _decrement(self._tasks, task) and connection is not None:
             self._listen(connection)
 
     def watches(self, uri: str) -> bool:
@@ -103,7 +104,7 @@ class Subscriptions:
         return uri in self._uris
 
     def take_over(self, other: Subscriptions) -> None:
-        """Watch the resources that were watched there; tasks ended with their server."""
+        """Continue the resource subscriptions of a predecessor. Its tasks ended with its server."""
         self._uris |= other._uris
 
     def close(self) -> None:
@@ -112,7 +113,7 @@ class Subscriptions:
             self._listening.cancel()
 
     def _listen(self, connection: Connection) -> None:
-        """Soon, and once for many changes: one request for all that is wanted, in place of the one before."""
+        """Replace the request soon, once for many changes."""
         if not connection.agreement.modern:
             return
         if self._due is None:
@@ -136,14 +137,11 @@ class Subscriptions:
         if wanted:
             self._listening = self._running.start(self._keep_listening(connection, wanted))
         if before is not None:
-            # After the new one has been sent: nothing is missed in between.
+            # Only after the new one was sent, so that nothing is missed in between.
             asyncio.get_running_loop().call_soon(before.cancel)
 
     async def _keep_listening(self, connection: Connection, wanted: dict[str, Any]) -> None:
-        """A server that ends a subscription politely is asked again, and over HTTP one whose stream broke off.
-
-        One that refuses it is not.
-        """
+        """Repeat a subscription when it ends or its HTTP stream breaks off, but not when it is refused."""
         pause = self._limits.relist_interval_seconds
         while not connection.channel.ended.done():
             try:
@@ -152,29 +150,26 @@ class Subscriptions:
             except ServerUnavailable:
                 pause = min(pause * 2, RESUME_MOST_SECONDS)
             except Fault as fault:
-                logger.debug("a server was not asked to tell of something", method=LISTEN, code=fault.code)
+                logger.debug("a subscription failed", method=LISTEN, code=fault.code)
                 return
             await asyncio.sleep(pause)
 
     def _in_background(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
-        work = _quietly(connection, method, params, self._limits.list_page_timeout_seconds)
-        self._running.start(work)
+        self._running.start(self._request_quietly(connection, method, params))
+
+    async def _request_quietly(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
+        """A refusal does no harm, and the end of the connection is reported elsewhere."""
+        try:
+            await connection.request(method, params, hard_seconds=self._limits.list_page_timeout_seconds)
+        except Fault as fault:
+            logger.debug("a subscription failed", method=method, code=fault.code)
 
 
-async def _quietly(connection: Connection, method: str, params: dict[str, Any], seconds: float) -> None:
-    """A refusal is no harm, and the end of the connection is told elsewhere."""
-    try:
-        await connection.request(method, params, hard_seconds=seconds)
-    except Fault as fault:
-        logger.debug("a server was not asked to tell of something", method=method, code=fault.code)
-
-
-def _less(counts: dict[str, int], key: str) -> bool:
-    """One less; whether that was the last."""
-    if key not in counts:
+def _decrement(counts: Counter[str], key: str) -> bool:
+    """Whether that was the last one."""
+    if not counts[key]:
         return False
     counts[key] -= 1
-    if counts[key]:
-        return False
-    del counts[key]
-    return True
+    if is_last := not counts[key]:
+        del counts[key]
+    return is_last

@@ -1,16 +1,16 @@
-"""One server: started when it is needed, once, and again after it died.
+"""Supervises one server: starts it once when it is needed, and again after it died.
 
-One owner task opens, keeps and closes each connection; callers only wait for it and hand it
-requests. So a caller that is cancelled ends nothing that another one waits for, and no server's
-failure reaches a caller of another server.
+One owner task opens, keeps and closes each connection; callers only wait for it and send requests through it. So a
+cancelled caller ends nothing that another caller waits for, and a server's failure never reaches a caller of another
+server.
 
-    idle → starting → ready → idle      nobody used it for long enough, where that is configured
+    idle → starting → ready → idle      not used for longer than idleTimeout, if configured
              ↓          ↓
-         needs_auth     ↓               a person must log in first; that is no failure
+         needs_auth     ↓               a person must log in first; this is not a failure
              ↓          ↓
           failing ← it ended            the next start comes after a pause (`health.py`)
              ↓
-          resting                       too many failures in a row: a longer pause, then one try
+          resting                       too many failures in a row: a longer pause, then one attempt
     any → closed
 """
 
@@ -43,11 +43,12 @@ from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.call_slots import Slots
 from mcp_workbench.servers.connection import Connection
-from mcp_workbench.servers.connector import Era, Events, OpenChannel, Starts
+from mcp_workbench.servers.connector import Connector, Era, Events, OpenChannel
 from mcp_workbench.servers.health import Health, Liveness
 from mcp_workbench.servers.orphans import GROUP_POLL_SECONDS
 from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.deadlines import Delivery
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import Params
 from mcp_workbench.wire.memory_budget import Account
@@ -55,11 +56,18 @@ from mcp_workbench.wire.memory_budget import Account
 T = TypeVar("T")
 State = Literal["idle", "starting", "ready", "needs_auth", "failing", "resting", "closed"]
 NOT_TRIED = (VariableMissing, InsecureTransport, NeedsLogin)
-"""Faults of the configuration, and a login that is missing: nothing was started, so nothing need rest."""
+"""Faults before anything is started, in the configuration or for want of a login: they need no pause."""
+
+
+class ServerClosed(ShuttingDown):
+    """The supervisor was closed before it sent the request."""
+
+    def __init__(self) -> None:
+        super().__init__("it is being closed")
 
 
 class Supervisor:
-    """The connection to one server, whether it is there or not."""
+    """Keeps the connection to one server, and opens it when it is needed."""
 
     def __init__(
         self,
@@ -74,10 +82,10 @@ class Supervisor:
         is_remote: bool = False,
         account: Account | None = None,
     ) -> None:
-        """`caller` stands for all that it works for: they declare the same and speak the same era.
+        """`caller` stands for all clients of this supervisor: they declare the same and speak the same era.
 
-        `health` is shared by all supervisors of one configured server. `era` returns the era that the server last spoke
-        with clients of this era. `is_remote` means that it is reached over HTTP. `account` is the client's memory.
+        All supervisors of one configured server share its `health`. `era` returns the era that the server last spoke
+        with clients of this era. `is_remote` means over HTTP. `account` is the client's memory account.
         """
         self._account = account or Account()
         self._label = label
@@ -85,15 +93,17 @@ class Supervisor:
         self._events = [events]
         self._health = health or Health(limits)
         self._slots = Slots(limits.in_flight, limits.queued, limits.queue_wait_seconds)
-        self._starts = Starts(open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote)
+        self._connector = Connector(
+            open_channel, caller, self._slots, limits, self._events, era=era, is_remote=is_remote
+        )
         self._owners = BackgroundTasks()
         self._liveness = Liveness(caller, limits)
         self._closing = asyncio.Event()
         self._is_closed = False
         self._ready: asyncio.Future[Connection] | None = None
         self._live: Connection | None = None
-        self._worked_on: Connection | None = None
-        self._spare: Connection | None = None
+        self._last_used: Connection | None = None
+        self._stopping: Connection | None = None
         self._was_ready = False
         self._needs_login = False
         self._counted: WeakSet[Fault] = WeakSet()
@@ -115,16 +125,16 @@ class Supervisor:
         return "needs_auth" if self._needs_login else self._health.state
 
     def touch(self) -> None:
-        """Somebody is interested in it, and it is not to be stopped for want of use."""
+        """Restart the idle timeout."""
         self._used_at = asyncio.get_running_loop().time()
 
     async def connection(self) -> Connection:
-        """The connection, started if there is none. Raises the `Fault` that prevented it."""
+        """The connection, opened if there is none. Raises the `Fault` that prevents it."""
         while True:
             if self._is_closed:
-                raise _closed()
+                raise ServerClosed
             if self._ready is not None and _is_over(self._ready):
-                self._lost(self._ready.result())
+                self._disconnected(self._ready.result())
             if self._ready is not None:
                 break
             if (pause := self._health.pause()) <= 0:
@@ -138,51 +148,52 @@ class Supervisor:
 
     @property
     def start(self) -> object:
-        """The start that is under way, to tell it from others; None where there is none."""
+        """An object that identifies the running start; None if there is none."""
         return self._ready if self._ready is not None and not self._ready.done() else None
 
     @property
     def is_modern(self) -> bool:
-        """Whether the server is, or is said to be, of the modern era, and so takes each request by itself."""
-        return self._starts.modern is True or self._starts.hearsay is True
+        """Whether the server speaks the modern era, as far as known."""
+        return self._connector.modern is True or self._connector.remembered_era is True
 
     def forget_era(self) -> None:
         """Probe the server's era again at the next start."""
-        self._starts.forget()
+        self._connector.forget()
 
     def join(self, events: Events) -> None:
-        """Somebody else uses it too, and hears what it says."""
+        """Add a listener."""
         self._events.append(events)
 
     @property
     def current(self) -> Connection | None:
-        """The connection that is there now."""
+        """The open connection, if there is one."""
         live = self._live
         return live if live is not None and not live.channel.ended.done() else None
 
     async def forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
-        """A client's request to the server, in one of its slots and within the deadlines of a call.
+        """Make a client's request in one of the server's slots, within the deadlines of a call.
 
-        One that could not be written, since the connection ended, is made once more on a new one; one that
-        was written never is: the server may have done what it says.
+        A request that was not sent because the connection ended is repeated once on a new connection. One that was sent
+        is never repeated: the server may have acted on it.
         """
         if not self._slots.take():
             await self._slots.wait()
         if self._is_closed:
             self._slots.release()
-            raise _closed()
+            raise ServerClosed
         self._calls += 1
         try:
             if self._account.is_paused:
-                await self._client_reads()
+                await self._wait_for_client()
+            delivery = Delivery()
             try:
-                return await self._forward(method, params, exchange)
-            except Fault as fault:
-                if fault.was_sent:
+                return await self._forward(method, params, exchange, delivery)
+            except Fault:
+                if delivery.was_sent:
                     raise
             return await self._forward(method, params, exchange)
         except ServerUnavailable as fault:
-            self._suffered(fault, was_ready=True)
+            self._count_failure(fault, was_ready=True)
             raise
         finally:
             self._slots.release()
@@ -192,7 +203,7 @@ class Supervisor:
             if self._drained is not None and not self._calls and not self._drained.done():
                 self._drained.set_result(None)
 
-    async def _client_reads(self) -> None:
+    async def _wait_for_client(self) -> None:
         """Wait until the client has read enough of its answers. Raises `Overloaded`."""
         try:
             async with asyncio.timeout(self._limits.queue_wait_seconds):
@@ -203,14 +214,16 @@ class Supervisor:
                 hint="Read the answers that are waiting, then try again with fewer or smaller calls.",
             ) from None
 
-    async def _forward(self, method: str, params: Params, exchange: Exchange | None) -> Raw:
+    async def _forward(
+        self, method: str, params: Params, exchange: Exchange | None, delivery: Delivery | None = None
+    ) -> Raw:
         current = self.current
         if current is not None and self._health.failures and self._health.state == "resting":
-            self._health.pause()  # a remote server may fail every request while its connection is there
-        connection = self._worked_on = current or await self.connection()
+            self._health.pause()  # a remote server may fail every request on an open connection
+        connection = self._last_used = current or await self.connection()
         began = asyncio.get_running_loop().time()
         try:
-            result = await connection.forward(method, params, exchange)
+            result = await connection.forward(method, params, exchange, delivery)
         except ServerRefused:
             self._health.succeeded()
             raise
@@ -225,38 +238,35 @@ class Supervisor:
         return result
 
     @contextlib.contextmanager
-    def used(self) -> Generator[None]:
-        """It is needed meanwhile, and is not stopped for want of use."""
+    def in_use(self) -> Generator[None]:
+        """Keep the server running during a `with` block, even if it is idle."""
         self._users += 1
         try:
             yield
         finally:
             self._users -= 1
-            self._end_spare()
+            self._stop_if_idle()
 
-    def let_go(self) -> None:
-        """Stop the server if it has done nothing for any client yet, as soon as nobody needs it."""
-        self._spare = self.current
-        self._end_spare()
+    def stop_when_idle(self) -> None:
+        """Stop the server as soon as it is idle, if it has served no client request on this connection."""
+        self._stopping = self.current
+        self._stop_if_idle()
 
-    async def cleared(self) -> None:
-        """Until nothing of a process that was stopped is left: it may hold what another one needs."""
-        while tasks := tuple(self._starts.closings):
+    async def wait_closed(self) -> None:
+        """Wait until stopped processes have ended: they may hold what another process needs."""
+        while tasks := tuple(self._connector.closings):
             await asyncio.wait(tasks)
 
-    def _end_spare(self) -> None:
-        spare = self._spare
-        if spare is None or spare is not self.current or self._worked_on is spare or self._calls or self._users:
+    def _stop_if_idle(self) -> None:
+        idle = self._stopping
+        if idle is None or idle is not self.current or self._last_used is idle or self._calls or self._users:
             return
         if not any(events.is_waiting for events in self._events):
-            logger.info("a server is stopped, since nobody uses it", server=self._label)
-            self._lost(spare)
+            logger.info("an idle server is stopped", server=self._label)
+            self._disconnected(idle)
 
     async def close(self, drain_seconds: float | None = None) -> None:
-        """End the connection and everything that it started; nothing starts after this.
-
-        Calls under way may end by themselves: for a moment, or as long as is said.
-        """
+        """Close the connection for good. Running calls get `drain_seconds` to finish, or `Limits.drain_seconds`."""
         self._is_closed = True
         if self._calls and self.current is not None:
             self._drained = self._drained or asyncio.get_running_loop().create_future()
@@ -264,7 +274,7 @@ class Supervisor:
             await asyncio.wait((self._drained,), timeout=seconds)
         self._closing.set()
         self._liveness.close()
-        while tasks := (*self._owners, *self._starts.closings):
+        while tasks := (*self._owners, *self._connector.closings):
             await asyncio.wait(tasks)
 
     # -- the owner task
@@ -272,20 +282,19 @@ class Supervisor:
     def _start(self) -> asyncio.Future[Connection]:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Connection] = loop.create_future()
-        ready.add_done_callback(consume_exception)
         self._health.trying()
         self._health.changed(None)
         self._owners.start(self._own(ready), name=f"owner of {self._label}")
         return ready
 
     async def _own(self, ready: asyncio.Future[Connection]) -> None:
-        """Open the connection, keep it until it ends or we close, then clean up after it."""
+        """Open the connection, keep it until it ends or the supervisor closes, then clean up."""
         try:
-            connection = await self._or_closing(self._starts.open())
+            connection = await self._unless_closing(self._connector.open())
         except Fault as fault:
             self._failed(ready, fault)
             return
-        except Exception as error:  # noqa: BLE001 -- whatever it is, nobody may wait for this start for ever
+        except Exception as error:  # noqa: BLE001 -- callers must not wait for this start for ever
             self._failed(ready, SpawnFailed(f"it could not be started ({logger.foreign(repr(error))})"))
             return
         finally:
@@ -300,8 +309,8 @@ class Supervisor:
         self._health.changed(None)
         logger.info("a server is ready", server=self._label, protocol=connection.agreement.version)
         with contextlib.suppress(ShuttingDown):
-            await self._or_closing(self._until_over(connection))
-        self._lost(connection)
+            await self._unless_closing(self._wait_until_over(connection))
+        self._disconnected(connection)
 
     def _failed(self, ready: asyncio.Future[Connection], fault: Fault) -> None:
         self._ready = None
@@ -312,22 +321,23 @@ class Supervisor:
         if not isinstance(fault, ShuttingDown):
             logger.warning("a server could not be started", server=self._label, code=fault.code, reason=str(fault))
             if not isinstance(fault, NOT_TRIED):
-                self._suffered(fault, was_ready=False)
+                self._count_failure(fault, was_ready=False)
         ready.set_exception(fault)
+        consume_exception(ready)  # perhaps nobody awaits it any more
 
-    def _suffered(self, fault: Fault, *, was_ready: bool) -> None:
-        """Count a failure. What is no sign of bad health is none, nor what a call met and a start before it."""
+    def _count_failure(self, fault: Fault, *, was_ready: bool) -> None:
+        """Count a failure once, if it tells against the server's health."""
         if fault.counts and fault not in self._counted:
             self._health.failed(fault, was_ready=was_ready)
         if isinstance(fault, ServerUnavailable):
             self._counted.add(fault)
 
-    def _lost(self, connection: Connection) -> None:
-        """From now on the next caller starts a new connection."""
+    def _disconnected(self, connection: Connection) -> None:
+        """Drop a connection: the next caller opens a new one."""
         if self._live is not connection:
             return
         self._ready = self._live = None
-        self._starts.close(connection.channel)
+        self._connector.close(connection.channel)
         ended = connection.channel.ended
         self._health.changed(ended.result() if ended.done() and not self._is_closed else None)
         if ended.done() and not self._is_closed:
@@ -336,10 +346,10 @@ class Supervisor:
             lasted = asyncio.get_running_loop().time() - connection.began
             if fault.counts and lasted >= self._limits.steady_seconds and not isinstance(fault, Unresponsive):
                 self._health.succeeded()
-            self._suffered(fault, was_ready=True)
+            self._count_failure(fault, was_ready=True)
 
-    async def _until_over(self, connection: Connection) -> None:
-        """Until the connection ends, or nobody has used it for as long as is configured."""
+    async def _wait_until_over(self, connection: Connection) -> None:
+        """Wait until the connection ends, or is idle for longer than configured."""
         loop = asyncio.get_running_loop()
         idle = self._limits.idle_timeout_seconds
         while True:
@@ -350,12 +360,12 @@ class Supervisor:
             if self._calls or any(events.is_waiting for events in self._events):
                 self._used_at = loop.time()
             if loop.time() >= self._used_at + idle and not self._users:
-                logger.info("a server is stopped, since nobody uses it", server=self._label)
-                self._lost(connection)  # at once: whoever needs it from now on starts another
+                logger.info("an idle server is stopped", server=self._label)
+                self._disconnected(connection)  # at once, so that the next caller opens a new one
                 return
 
-    async def _or_closing(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is cancelled when we close. Then: raises `ShuttingDown`."""
+    async def _unless_closing(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. Cancels it and raises `ServerClosed` when the supervisor closes."""
         task = self._owners.start(work)
         with in_background(self._closing.wait()) as closing:
             await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
@@ -363,14 +373,9 @@ class Supervisor:
             return task.result()
         task.cancel()
         await asyncio.wait((task,))
-        raise _closed()
-
-
-def _closed() -> ShuttingDown:
-    """For whoever comes too late: nothing was sent."""
-    return ShuttingDown("it is being closed").unsent()
+        raise ServerClosed
 
 
 def _is_over(ready: asyncio.Future[Connection]) -> bool:
-    """Whether the connection has ended, though its owner may not have noticed yet."""
+    """Whether the connection has ended, even if its owner has not noticed yet."""
     return ready.done() and ready.exception() is None and ready.result().channel.ended.done()

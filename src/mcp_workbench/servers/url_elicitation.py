@@ -8,6 +8,7 @@ us that a visit is complete. The modern era has no such notification, so it is n
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
@@ -70,14 +71,14 @@ class Pages:
             for visit in self._visits:
                 visit.completed(id_)
 
-    def wanted(self, refusal: ServerRefused, exchange: Exchange) -> tuple[Page, ...]:
+    def pages_to_open(self, refusal: ServerRefused, exchange: Exchange) -> tuple[Page, ...]:
         """The pages to ask the client of a refused call to open; empty if it can't be asked."""
         if not (exchange.caller.modern and exchange.may_ask):
             return ()
         pages = pages_in(refusal, self._limits)
         return pages if all(exchange.caller.allows(ELICIT, page.params) for page in pages) else ()
 
-    async def visited(
+    async def visit(
         self, pages: tuple[Page, ...], exchange: Exchange, send: Callable[[], Awaitable[Raw]], *, began: float
     ) -> Raw:
         """Have the client open the pages and return the result; `send` repeats the request.
@@ -109,28 +110,28 @@ class Pages:
         visit = _Visit(pages)
         self._visits.add(visit)
         try:
-            await self._accepted(pages, exchange)
-            outcome = await self._sent(exchange, send)
+            await self._ask_client(pages, exchange)
+            outcome = await self._retry(exchange, send)
             if isinstance(outcome, Raw) or not visit.is_for(outcome):
                 return outcome
-            await self._questions.wait(exchange, visit.until_complete(self._limits.visit_seconds))
-            return await self._sent(exchange, send)
+            await self._questions.wait(exchange, visit.wait(self._limits.visit_seconds))
+            return await self._retry(exchange, send)
         finally:
             self._visits.discard(visit)
 
-    async def _accepted(self, pages: Collection[Page], exchange: Exchange) -> None:
+    async def _ask_client(self, pages: Collection[Page], exchange: Exchange) -> None:
         """Ask the client to open the pages. Raises `InputUnavailable` if it declines."""
         answers = asyncio.gather(*(exchange.pose(ELICIT, page.params) for page in pages))
         for answer in await self._questions.wait(exchange, answers):
             if jsonrpc.text_or_none(jsonrpc.members(answer).get("action")) != "accept":
                 raise InputUnavailable("its client did not open the page that the server requires")
 
-    async def _sent(self, exchange: Exchange, send: Callable[[], Awaitable[Raw]]) -> Raw | tuple[Page, ...]:
+    async def _retry(self, exchange: Exchange, send: Callable[[], Awaitable[Raw]]) -> Raw | tuple[Page, ...]:
         """The result, or the pages that the server requires first. Raises any other `Fault`."""
         try:
             return await send()
         except ServerRefused as refusal:
-            if not (pages := self.wanted(refusal, exchange)):
+            if not (pages := self.pages_to_open(refusal, exchange)):
                 raise
             return pages
 
@@ -142,7 +143,7 @@ class _Visit:
         self._urls = {page.url for page in pages}
         self._open = {page.url: {page.id} for page in pages}
         """The pages that are not complete yet, by URL, with their ids."""
-        self._complete: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._complete = asyncio.Event()
 
     def is_for(self, pages: Collection[Page]) -> bool:
         """Whether these are the same pages. Some servers give them a new id each time."""
@@ -153,14 +154,9 @@ class _Visit:
     def completed(self, id_: str) -> None:
         self._open = {url: ids for url, ids in self._open.items() if id_ not in ids}
         if not self._open:
-            self._end()
+            self._complete.set()
 
-    def until_complete(self, seconds: float) -> asyncio.Future[None]:
-        """Resolves when the server has reported all pages as complete, or after `seconds`."""
-        timer = asyncio.get_running_loop().call_later(seconds, self._end)
-        self._complete.add_done_callback(lambda _: timer.cancel())
-        return self._complete
-
-    def _end(self) -> None:
-        if not self._complete.done():
-            self._complete.set_result(None)
+    async def wait(self, seconds: float) -> None:
+        """Wait until the server has reported all pages as complete, but at most for `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._complete.wait(), seconds)

@@ -20,10 +20,18 @@ from mcp_workbench.wire.exchange import OnProgress
 NEVER = float("inf")
 
 
+class Delivery(msgspec.Struct):
+    """Tells the maker of a request whether it may make the request again."""
+
+    was_sent: bool = True
+    """False once it is certain that the other side never got the request, or refused to look at it."""
+
+
 class Pending(msgspec.Struct, eq=False):
     """A request that waits for its answer."""
 
     future: asyncio.Future[Raw]
+    delivery: Delivery
     on_progress: OnProgress | None
     owner: object
     lenient: bool

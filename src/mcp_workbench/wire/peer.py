@@ -22,7 +22,7 @@ from mcp_workbench.errors import CallTimeout, Fault, ServerRefused
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.background import in_background
 from mcp_workbench.wire.batch import BatchElement, BatchResponse, first_request
-from mcp_workbench.wire.deadlines import NEVER, Deadlines, Pending
+from mcp_workbench.wire.deadlines import NEVER, Deadlines, Delivery, Pending
 from mcp_workbench.wire.exchange import PROGRESS, OnProgress
 from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.jsonrpc import Envelope, ErrorBody, Id, Message, Params, RpcError, Unreadable
@@ -141,25 +141,28 @@ class Peer:
         cancellable: bool = True,
         lenient: bool = False,
         about: Id | None = None,
+        delivery: Delivery | None = None,
     ) -> Raw:
         """Send a request and return its raw result. Progress goes to `on_progress`.
 
         Raises the `Fault` that ended it: `ServerRefused` for a JSON-RPC error, `CallTimeout` after `idle_seconds`
-        without
-        an answer or progress, or after `hard_seconds` in all, or the fault that ended the connection. 0 means no
-        deadline.
-        For `about` see `Envelope`. `stamp` is added to the request's `_meta`. If `lenient`, the deepest parts of an
-        answer
-        that is nested too deep are left out.
+        without an answer or progress, or after `hard_seconds` in all, or the fault that ended the connection. 0 means
+        no deadline. For `about` see `Envelope`. `stamp` is added to the request's `_meta`. If `lenient`, the deepest
+        parts of an answer that is nested too deep are left out. If the request fails, `delivery` says whether it was
+        sent.
         """
+        delivery = delivery or Delivery()
         if self._given_up is not None:
-            raise self._given_up.unsent()
+            delivery.was_sent = False
+            raise self._given_up.copy_with()
         while (id_ := self._ids()) in self._pending:
             pass
         now, hard = self._loop.time(), hard_seconds or NEVER
         idle = idle_seconds or hard
         future = self._loop.create_future()
-        pending = self._pending[id_] = Pending(future, on_progress, owner, lenient, now, idle, hard, now + hard)
+        pending = self._pending[id_] = Pending(
+            future, delivery, on_progress, owner, lenient, now, idle, hard, now + hard
+        )
         if (due := now + min(idle, hard)) < self._deadlines.due:
             self._deadlines.arm(due)
         sent = False
@@ -275,9 +278,10 @@ class Peer:
             self._fail(id_, fault())
         return bool(ids)
 
-    def fail(self, id_: int, fault: Fault) -> None:
+    def fail(self, id_: int, fault: Fault, *, was_sent: bool = True) -> None:
         """Fail one of our requests, unless it has ended."""
-        if id_ in self._pending:
+        if (pending := self._pending.get(id_)) is not None:
+            pending.delivery.was_sent = was_sent
             self._fail(id_, fault)
 
     def refuse(self, line: bytes, error: RpcError) -> None:
@@ -355,7 +359,8 @@ class Peer:
             try:
                 await pending.future  # fails with the reason soon after the connection ended
             except Fault as fault:
-                raise fault if isinstance(fault, CallTimeout) else fault.unsent() from None
+                pending.delivery.was_sent = isinstance(fault, CallTimeout)
+                raise
 
     # -- the other side's requests and notifications
 

@@ -1,7 +1,7 @@
-"""Requests to authorization servers, whose addresses come from somebody else and are checked before they are used.
+"""HTTP client for authorization servers. Their addresses come from others, so each is checked before it is used.
 
-Guarantees: only https, or plain http on this machine for a server that is on it too; no redirect is followed here;
-an answer is read up to a bound, within a time; what goes wrong is a `LoginFailed` without any secret.
+Guarantees: it uses https, or plain http on this machine for a server that runs here, too. It follows no redirects of an
+authorization server. It bounds the size and the time of a response. Every failure is a `LoginFailed` without secrets.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from mcp_workbench.config.model import Endpoint, OAuthClient
 from mcp_workbench.errors import Fault
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.client import KEEPING_METHOD, Transport, is_same_origin, is_within
-from mcp_workbench.servers.http.network_guard import Dial, Resolve, is_loopback, resolve
+from mcp_workbench.servers.http.network_guard import Dialer, Resolve, is_loopback, resolve
 
 _LEFT_OUT: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
 def server_url(endpoint: Endpoint) -> httpx2.URL:
-    """The address of a server as its logins are filed: without what is no part of it."""
+    """The address of a server as the key of its logins, without user information and fragment."""
     return httpx2.URL(endpoint.url).copy_with(userinfo=b"", fragment=None)
 
 
-def filed_as(url: str, client: OAuthClient) -> str:
-    """What the login for an address is filed as: those that a client of one's own made do not replace each other."""
+def login_key(url: str, client: OAuthClient) -> str:
+    """The key under which a login is stored. Logins of different configured clients have different keys."""
     return f"{url}#{quote(client.client_id, safe='')}" if client.client_id else url
 
 
-def shown_origin(url: httpx2.URL) -> str:
-    """Who is meant by an address, for people."""
+def origin_text(url: httpx2.URL) -> str:
+    """The origin of an address, safe to show to people."""
     return logger.foreign(f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}")
 
 
 def check_address(url: httpx2.URL, server: httpx2.URL) -> None:
-    """Raise `LoginFailed` unless something secret may be sent to `url`, which the server at `server` named."""
+    """Raise `LoginFailed` unless secrets may be sent to `url`, an address that the server at `server` announced."""
     if is_same_origin(url, server):
         return
     if url.scheme not in ("http", "https") or not url.host or url.userinfo:
-        raise LoginFailed("the server names an address for its logins that is none")
+        raise LoginFailed("the server announces an address for its logins that is not valid")
     if is_loopback(url.host) and not is_loopback(server.host):
-        raise LoginFailed(f"the server sends logins to this machine ({shown_origin(url)}), which is not its own")
+        raise LoginFailed(f"the server sends logins to this machine ({origin_text(url)}), which is not its own")
     if url.scheme != "https" and not is_loopback(url.host):
-        raise LoginFailed(f"the server sends logins to {shown_origin(url)}, where everybody on the way can read them")
+        raise LoginFailed(f"the server sends logins to {origin_text(url)}, where everybody on the way can read them")
 
 
 class Authority:
-    """The authorization server of one remote server, and what that says of itself."""
+    """Sends requests to a remote server and to its authorization server."""
 
     def __init__(self, endpoint: Endpoint, limits: Limits, *, resolve: Resolve = resolve) -> None:
         self.server = server_url(endpoint)
         self.is_old = endpoint.transport == "sse"
         self._limits = limits
         stays_here = self.server.scheme == "http" and not endpoint.allow_insecure
-        dial = Dial(self.server.host, stays_here=stays_here, resolve=resolve)
+        dial = Dialer(self.server.host, stays_here=stays_here, resolve=resolve)
         self._client = httpx2.AsyncClient(
             transport=Transport(dial, limits),
             trust_env=False,
@@ -73,7 +73,7 @@ class Authority:
         await self._client.aclose()
 
     async def ask_server(self, request: httpx2.Request) -> httpx2.Response:
-        """What the protected server itself answers, without a body; it may move within its origin."""
+        """The response of the protected server, without its body, after redirects within its origin."""
         response = await self.send(request, with_body=False)
         for _ in range(self._limits.redirects):
             there = response.next_request
@@ -83,7 +83,7 @@ class Authority:
         return response
 
     async def send(self, request: httpx2.Request, *, with_body: bool = True) -> httpx2.Response:
-        """The answer, read. Raises `LoginFailed`."""
+        """Send a request and return the response with its body. Raises `LoginFailed`."""
         check_address(request.url, self.server)
         request.headers.setdefault("user-agent", "mcp-workbench")
         request.headers["accept-encoding"] = "identity"
@@ -92,7 +92,7 @@ class Authority:
                 return await self._answer(request, with_body=with_body)
         except TimeoutError:
             raise self._failure(request, "did not answer in time") from None
-        except Fault as fault:  # of the connection, which has no secret
+        except Fault as fault:  # a connection error, which contains no secret
             raise self._failure(request, f"could not be reached: {fault}") from None
         except httpx2.HTTPError as error:
             raise self._failure(request, f"could not be reached ({type(error).__name__})") from None
@@ -110,15 +110,15 @@ class Authority:
 
     async def _body(self, response: httpx2.Response) -> bytes:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise self._failure(response.request, "answered in an encoding that was not asked for")
+            raise self._failure(response.request, "answered with a content encoding that was not requested")
         parts: list[bytes] = []
         size = 0
         async for part in response.aiter_raw():
             size += len(part)
             if size > self._limits.login_body_bytes:
-                raise self._failure(response.request, "answered with more than a login needs")
+                raise self._failure(response.request, "sent a response that is too large for a login")
             parts.append(part)
         return b"".join(parts)
 
     def _failure(self, request: httpx2.Request, what: str) -> LoginFailed:
-        return LoginFailed(f"{shown_origin(request.url)} {what}")
+        return LoginFailed(f"{origin_text(request.url)} {what}")

@@ -1,7 +1,7 @@
-"""Where a browser comes back to after a login: a port of this machine that is open for that long.
+"""The local HTTP server to which a browser returns after a login. It runs only during the login.
 
-Guarantees: it listens on 127.0.0.1 alone; only what carries the state of this login counts, and anything else that
-asks is answered and forgotten; nothing that it gets is repeated in a page.
+Guarantees: it listens only on 127.0.0.1. It accepts only a request that carries the state of this login; it answers any
+other request with an error. No page repeats anything from a request.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mcp_workbench.limits import Limits
 HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
 
-_DONE: Final = "The terminal tells whether you are logged in. This page can be closed."
-_DENIED: Final = "The login was not granted. The terminal says more; this page can be closed."
-_STRANGE: Final = "This does not belong to the login that is under way."
+_DONE: Final = "Return to the terminal to see whether you are logged in. You can close this page."
+_DENIED: Final = "The login was not granted. Return to the terminal for details. You can close this page."
+_STRANGE: Final = "This request does not belong to the current login."
 _PAGE: Final = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>MCP Workbench</title>"
     "<body style='font-family:sans-serif;margin:4em auto;max-width:32em'><h1>MCP Workbench</h1><p>{}</p>"
@@ -36,7 +36,7 @@ _HEAD: Final = (
 
 
 class LoginRedirect:
-    """What a browser brought back, judged: a code, or why there is none."""
+    """The parameters with which the browser returned: a code, or an error."""
 
     def __init__(self, query: str) -> None:
         values = parse_qs(query)
@@ -54,19 +54,19 @@ class LoginRedirect:
     def __repr__(self) -> str:
         return "Answer(...)"
 
-    def belongs(self, state: str) -> bool:
+    def has_state(self, state: str) -> bool:
         return bool(self.state) and hmac.compare_digest(self.state.encode(), state.encode())
 
     def check(self) -> None:
-        """Raise `LoginFailed` unless there is a code."""
+        """Raise `LoginFailed` if there is no code."""
         if self._error:
             raise LoginFailed(f"the login was not granted: {logger.foreign(self._error)}")
         if not self.code:
-            raise LoginFailed("the browser came back without a code")
+            raise LoginFailed("the browser returned without a code")
 
 
 class Callback:
-    """The port, and what comes back to it."""
+    """Waits for the browser on one port."""
 
     def __init__(self, server: asyncio.Server, answered: asyncio.Future[LoginRedirect]) -> None:
         self._answered = answered
@@ -75,20 +75,20 @@ class Callback:
         self.uri = f"http://{HOST}:{port}{PATH}"
 
     async def answer(self, state: str) -> LoginRedirect:
-        """What comes back with this state."""
+        """Wait for the redirect that carries this state."""
         self._state = state
         return await asyncio.shield(self._answered)
 
-    def judge(self, method: str, target: str) -> tuple[str, str]:
-        """The status and the text for whoever asks."""
+    def check_request(self, method: str, target: str) -> tuple[str, str]:
+        """Check a request. Returns the status and the text of the response."""
         parts = urlsplit(target)
         if method != "GET":
             return "405 Method Not Allowed", _STRANGE
         if parts.path != PATH:
             return "404 Not Found", _STRANGE
         answer = LoginRedirect(parts.query)
-        if not self._state or not answer.belongs(self._state):
-            logger.warning("something else than the login that is under way came back, and was ignored")
+        if not self._state or not answer.has_state(self._state):
+            logger.warning("a request that does not belong to the current login was ignored")
             return "400 Bad Request", _STRANGE
         if not self._answered.done():
             self._answered.set_result(answer)
@@ -97,46 +97,42 @@ class Callback:
 
 @contextlib.asynccontextmanager
 async def listening(port: int, limits: Limits) -> AsyncGenerator[Callback]:
-    """Listen for a browser that comes back, on a port or on any. Raises `LoginFailed`."""
+    """Listen for the browser on `port`; 0 is any free port. Raises `LoginFailed`."""
     callback: Callback | None = None
 
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(task := cast("asyncio.Task[None]", asyncio.current_task()))
-        task.add_done_callback(tasks.discard)
         try:
-            await converse(reader, writer)
-        finally:
-            writer.close()
-
-    async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(
-            OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
-        ):
             async with asyncio.timeout(limits.login_browser_seconds):
                 method, target = _first_line(await reader.readuntil(b"\r\n\r\n"))
                 if callback is not None:
-                    await _respond(writer, *callback.judge(method, target))
+                    await _respond(writer, *callback.check_request(method, target))
+        except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            logger.debug("a request to the login callback failed", error=type(error).__name__)
+        finally:
+            tasks.discard(task)
+            writer.close()
 
     try:
         server = await asyncio.start_server(serve, HOST, port, limit=limits.login_request_bytes)
     except OSError as error:
-        reason = f"port {port} of this machine can't be listened on ({os.strerror(error.errno or 0)})"
+        reason = f"can't listen on port {port} of this machine ({os.strerror(error.errno or 0)})"
         raise LoginFailed(
-            reason, hint="Another program may use it: end that, or set another callbackPort in its oauth."
+            reason, hint="Another program may use it: end that program, or set another callbackPort in its oauth."
         ) from None
     callback = Callback(server, asyncio.get_running_loop().create_future())
     try:
         yield callback
     finally:
         server.close()
-        for task in tasks:  # a browser may have opened connections that it never used
+        for task in tasks:  # browsers open connections that they never use
             task.cancel()
 
 
 def _first_line(head: bytes) -> tuple[str, str]:
-    """The method and what is asked for. Raises `ValueError`."""
+    """The method and the target of a request. Raises `ValueError`."""
     method, target, _ = head.partition(b"\r\n")[0].decode("ascii").split(" ")
     return method, target
 

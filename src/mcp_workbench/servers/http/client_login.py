@@ -8,11 +8,11 @@ only to the configured issuer. The SDK is imported when the first token is fetch
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from importlib import import_module
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import httpx2
@@ -24,13 +24,11 @@ from mcp_workbench.config.model import Endpoint, OAuthClient
 from mcp_workbench.errors import ClientRefused, Fault, ServerUnavailable
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http.authority import Authority, server_url
-from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
+from mcp_workbench.servers.http.client import Auth, discard, is_same_origin, missing_scopes
 
 LOGIN_PAUSE_SECONDS = 30.0
-"""After it could not be renewed in time, until that is tried again: the server may accept it meanwhile."""
+"""How long to wait after a failed early renewal. The server may accept the old token until then."""
 
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 _Key: TypeAlias = tuple[asyncio.AbstractEventLoop, str, str, OAuthClient]
 
 
@@ -63,18 +61,18 @@ class AccessTokens:
         """The token; fetched if there is none, renewed if it is about to expire. Raises a `Fault`."""
         token = self._token
         if token is None:
-            return await self.renewed(None)
+            return await self.renew(None)
         is_due = token.renew_at is not None and time.monotonic() >= token.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
             try:
-                return await self.renewed(token)
+                return await self.renew(token)
             except Fault as fault:
                 # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 logger.debug("a token could not be renewed in time", code=fault.code, reason=str(fault))
         return token
 
-    async def renewed(self, stale: AccessToken | None) -> AccessToken:
+    async def renew(self, stale: AccessToken | None) -> AccessToken:
         """A token other than `stale`. Concurrent callers share one attempt, and its failure."""
         failures = self._failures
         async with self._lock:
@@ -83,7 +81,7 @@ class AccessTokens:
             if self._fault is not None and self._failures != failures:
                 raise self._fault
             try:
-                token = await _fetched(self._endpoint, self._limits)
+                token = await _fetch(self._endpoint, self._limits)
             except Fault as fault:
                 self._fault = fault
                 self._failures += 1
@@ -114,7 +112,7 @@ async def load_oauth() -> None:
     await asyncio.to_thread(import_module, "mcp_workbench.servers.http.oauth")
 
 
-async def _fetched(endpoint: Endpoint, limits: Limits) -> AccessToken:
+async def _fetch(endpoint: Endpoint, limits: Limits) -> AccessToken:
     """Fetch a new token. Raises `ClientRefused`, or `ServerUnavailable` if it may work later."""
     await load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
@@ -140,10 +138,6 @@ class ClientLogin(Auth):
     def __repr__(self) -> str:
         return "ClientLogin(...)"
 
-    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
-        raise RuntimeError("tokens can be fetched only by an asynchronous client")
-        yield request
-
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Raises `ClientRefused`, or `ServerUnavailable` if no token can be fetched at the moment."""
         if not is_same_origin(request.url, self._url):
@@ -151,21 +145,14 @@ class ClientLogin(Auth):
             return
         token = await self._tokens.current()
         response = yield _signed(request, token)
-        if response.status_code == _UNAUTHORIZED:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             await discard(response)
-            response = yield _signed(request, await self._tokens.renewed(token))
-        if response.status_code == _UNAUTHORIZED:
+            response = yield _signed(request, await self._tokens.renew(token))
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             raise ClientRefused("the server refuses the token that its authorization server issued")
-        if response.status_code == _FORBIDDEN:
-            _check_scope(response)
-
-
-def _check_scope(response: httpx2.Response) -> None:
-    challenge = response.headers.get("www-authenticate", "")
-    if "insufficient_scope" in challenge:
-        named = re.search(SCOPE, challenge)
-        shown = f" ({logger.foreign(named[1])})" if named else ""
-        raise ClientRefused(f"the server requires more scopes{shown}", hint="Add them to scopes in its oauth.")
+        if (scopes := missing_scopes(response)) is not None:
+            shown = f" ({logger.foreign(scopes)})" if scopes else ""
+            raise ClientRefused(f"the server requires more scopes{shown}", hint="Add them to scopes in its oauth.")
 
 
 def _signed(request: httpx2.Request, token: AccessToken) -> httpx2.Request:

@@ -1,16 +1,16 @@
-"""Where logins are kept between two runs: a file that only its user can read, or the keyring of the system.
+"""Stores for logins: a file that only its user can read, or the keyring of the system.
 
-Guarantees: the file is never half written, and a change of another process is never lost; one that is damaged is set
-aside, one that is not ours is left alone. Both raise `Unusable`, and nothing else, for what they can't do.
+Guarantees: the file is never half written, and no change of another process is lost. A damaged file is moved aside; a
+file of another kind stays untouched. Both stores raise `Unusable`, and nothing else, when an operation fails.
 """
 
-# ruff: noqa: PTH105 -- on the way to a first call, as the rest of what reads files there
+# ruff: noqa: PTH105 -- importing pathlib is noticeable before a first call
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -21,55 +21,55 @@ from mcp_workbench.storage import secure_files
 from mcp_workbench.storage.secure_files import LOGIN_POLL_SECONDS, Unusable
 
 LOGIN_STORE_BYTES = 4 * 1024 * 1024
-"""The file of logins: thousands of them."""
+"""The largest file of logins, enough for thousands of them."""
 
 T = TypeVar("T")
 
 VERSION = 1
 SERVICE = "mcp-workbench"
-"""What our entries in a keyring are called."""
+"""The service name of our entries in a keyring."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one login brought: for one server, from one issuer."""
+    """The tokens and endpoints of one login, for one server and from one issuer."""
 
     url: str
     issuer: str
     resource: str = ""
-    """What the tokens are for; empty where the server does not say."""
+    """The resource that the tokens are for; empty if the server does not say."""
     token_endpoint: str
     revocation_endpoint: str = ""
     client_id: str
     client_secret: str = ""
     client_auth: str = "none"
-    """How the client proves who it is, in the words of RFC 7591."""
+    """How the client authenticates: `token_endpoint_auth_method` of RFC 7591."""
     access_token: str
     refresh_token: str = ""
     scope: str = ""
     wanted: str = ""
-    """What it was too little for, by the server's own words: asked for at the next login."""
+    """Scopes that the server reported as missing. The next login requests them."""
     renew_at: float | None = None
-    """The time of day from which on it is renewed before it is used."""
+    """The wall-clock time after which the token is renewed before use."""
 
     def __repr__(self) -> str:
         return "Login(...)"
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """The values to redact."""
         return tuple(filter(None, (self.access_token, self.refresh_token, self.client_secret)))
 
 
 class CredentialStore(Protocol):
-    """A place for logins. Every method raises `Unusable` where it can't do what it says."""
+    """A store for logins. Every method raises `Unusable` if it fails."""
 
     is_slow: bool
-    """Whether asking it may take longer than a few system calls."""
+    """Whether reading it may take longer than a few system calls."""
 
     def load(self, url: str) -> Login | None: ...
 
     def save(self, login: Login) -> None:
-        """Keep it, instead of what was kept for the same server."""
+        """Store a login, in place of an earlier one for the same server."""
         ...
 
     def remove(self, url: str) -> None: ...
@@ -85,7 +85,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class _Damaged(Exception):
-    """It is no file of logins."""
+    """The content is not a file of logins."""
 
 
 class FileStore:
@@ -100,7 +100,7 @@ class FileStore:
         self._logins: dict[str, Login] = {}
 
     def load(self, url: str) -> Login | None:
-        with _told():
+        with _os_errors_as_unusable():
             self._refresh()
         return self._logins.get(url)
 
@@ -111,7 +111,7 @@ class FileStore:
         self._change(lambda logins: {other: login for other, login in logins.items() if other != url})
 
     def _refresh(self) -> None:
-        """Read the file again if another one stands there now."""
+        """Read the file again if it changed."""
         status = secure_files.inspect(self._path)
         seen = (status.st_ino, status.st_mtime_ns, status.st_size) if status else None
         if status is not None and secure_files.is_open(status):
@@ -141,7 +141,7 @@ class FileStore:
             raise _Damaged from None
 
     def _change(self, change: Callable[[dict[str, Login]], dict[str, Login]]) -> None:
-        with _told():
+        with _os_errors_as_unusable():
             secure_files.make_folder(self._path)
             with secure_files.locked(self._path, self._limits.login_lock_seconds, LOGIN_POLL_SECONDS):
                 secure_files.sweep(self._path)
@@ -149,7 +149,7 @@ class FileStore:
                 secure_files.replace(self._path, msgspec.json.encode(_File(VERSION, list(new.values()))))
 
     def _current(self) -> dict[str, Login]:
-        """What the file holds now; one that is damaged is set aside."""
+        """The logins in the file; a damaged file is moved aside."""
         if secure_files.check(self._path) is None:
             return {}
         try:
@@ -157,17 +157,17 @@ class FileStore:
         except _Damaged:
             aside = f"{self._path}.damaged"
             os.replace(self._path, aside)
-            secure_files.warn_once("the stored logins are damaged and were set aside", aside, "no such file of ours")
+            secure_files.warn_once("the stored logins are damaged and were set aside", aside, "not a file of logins")
             return {}
 
 
 class KeyringStore:
-    """Each login as an entry in the keyring of the system."""
+    """Keeps each login as an entry in the keyring of the system."""
 
     is_slow = True
 
     def load(self, url: str) -> Login | None:
-        text = _asked(lambda keyring: keyring.get_password(SERVICE, url))
+        text = _with_keyring(lambda keyring: keyring.get_password(SERVICE, url))
         if text is None:
             return None
         try:
@@ -177,35 +177,30 @@ class KeyringStore:
         return login if login.url == url else None
 
     def save(self, login: Login) -> None:
-        _asked(lambda keyring: keyring.set_password(SERVICE, login.url, msgspec.json.encode(login).decode()))
+        _with_keyring(lambda keyring: keyring.set_password(SERVICE, login.url, msgspec.json.encode(login).decode()))
 
     def remove(self, url: str) -> None:
         def remove(keyring: Any) -> None:
             if keyring.get_password(SERVICE, url) is not None:
                 keyring.delete_password(SERVICE, url)
 
-        _asked(remove)
+        _with_keyring(remove)
 
 
-def _asked(question: Callable[[Any], T]) -> T:
+def _with_keyring(question: Callable[[Any], T]) -> T:
     try:
-        keyring: Any = import_module("keyring")  # it is not one of our dependencies
+        keyring: Any = import_module("keyring")  # an optional dependency
     except ImportError:
         raise Unusable("the package 'keyring' is not installed") from None
     try:
         return question(keyring)
-    except Exception as error:  # noqa: BLE001 -- there are many backends, each with errors of its own
+    except Exception as error:  # noqa: BLE001 -- each backend has its own errors
         raise Unusable(f"the keyring can't be used ({type(error).__name__})") from None
 
 
 @contextmanager
-def _telling() -> Any:
+def _os_errors_as_unusable() -> Generator[None]:
     try:
         yield
     except OSError as error:
         raise Unusable(secure_files.reason(error)) from None
-
-
-def _told() -> AbstractContextManager[None]:
-    """What the system refuses is `Unusable`."""
-    return _telling()

@@ -1,8 +1,8 @@
-"""Logins while serving: a stored token is sent along, renewed in time, and never asked for.
+"""Logins while serving: sends stored tokens with requests and renews them in time.
 
-Guarantees: no browser is opened and nobody is asked; where a login is needed, the fault is `NeedsLogin`, and the next
-request after `mcp-workbench auth` has it. A token is renewed once, however many calls and processes need it, and
-goes to the server's own origin alone. The SDK is imported when a token is renewed for the first time.
+Guarantees: it opens no browser and prompts nobody. If a login is needed, the request fails with `NeedsLogin`; after
+`mcp-workbench auth` the next request uses the new login. A token is renewed once, however many calls and processes need
+it, and goes only to the server's own origin. The SDK is imported when a token is renewed for the first time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
+from http import HTTPStatus
 from typing import Final, NoReturn
 
 import httpx2
@@ -21,25 +22,23 @@ from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Endpoint, ServerConfig
 from mcp_workbench.errors import NeedsLogin, ServerUnavailable, login_command
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.authority import Authority, filed_as, server_url
-from mcp_workbench.servers.http.client import SCOPE, Auth, discard, is_same_origin
+from mcp_workbench.servers.http.authority import Authority, login_key, server_url
+from mcp_workbench.servers.http.client import Auth, discard, is_same_origin, missing_scopes
 from mcp_workbench.servers.http.client_login import LOGIN_PAUSE_SECONDS, client_login, load_oauth
 from mcp_workbench.servers.http.credentials import Busy, Credentials, Login, Unusable, open_credentials
 from mcp_workbench.servers.http.network_guard import is_loopback
 from mcp_workbench.wire.background import BackgroundTasks
 
 LOGIN_SCOPES_LENGTH = 1000
-"""Characters of the scopes that a server has asked for more of, one refusal after the other."""
+"""The most characters of missing scopes to collect from a server's refusals."""
 
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 _SCOPE_TOKENS: Final = r"[\x21\x23-\x5b\x5d-\x7e ]+"
 
 
 def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
-    """What logs us in at a server.
+    """The `Auth` for a server.
 
-    None if its configuration has credentials, or if a stored token could be intercepted on the way.
+    None if its configuration has credentials, or if a stored token would be sent unencrypted.
     """
     endpoint = server.target
     if not isinstance(endpoint, Endpoint) or has_own_credentials(endpoint):
@@ -52,18 +51,18 @@ def auth_for(server: ServerConfig, limits: Limits) -> Auth | None:
 
 
 def has_own_credentials(endpoint: Endpoint) -> bool:
-    """Whether the configuration says who we are."""
+    """Whether the configuration has an authorization header."""
     return any(name.lower() == "authorization" for name in endpoint.headers)
 
 
 def is_private(endpoint: Endpoint) -> bool:
-    """Whether a token may be sent there."""
+    """Whether a token may be sent to this endpoint."""
     url = httpx2.URL(endpoint.url)
     return url.scheme == "https" or endpoint.allow_insecure or is_loopback(url.host)
 
 
 class StoredLogin(Auth):
-    """Adds the token of a stored login to what is sent to one server."""
+    """Adds the token of a stored login to the requests to one server."""
 
     def __init__(self, server: ServerConfig, endpoint: Endpoint, credentials: Credentials, limits: Limits) -> None:
         self._server = server
@@ -77,16 +76,12 @@ class StoredLogin(Auth):
     def __repr__(self) -> str:
         return "StoredLogin(...)"
 
-    async def finished(self) -> None:
-        """Until a renewal under way is stored: the server may count its use, and would not renew it again."""
-        await self._renewals.finished()
-
-    def sync_auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response]:
-        raise RuntimeError("a login is looked up by an asynchronous client only")
-        yield request
+    async def wait_finished(self) -> None:
+        """Wait until a running renewal is stored: the authorization server may accept a refresh token only once."""
+        await self._renewals.wait_finished()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Raises `NeedsLogin`, or `ServerUnavailable` where a login can't be renewed just now."""
+        """Raises `NeedsLogin`, or `ServerUnavailable` if a login can't be renewed at the moment."""
         if not is_same_origin(request.url, self._url):
             yield request
             return
@@ -94,49 +89,44 @@ class StoredLogin(Auth):
         if login is not None:
             _sign(request, login)
         response = yield request
-        if response.status_code == _FORBIDDEN:
-            await self._check_scope(response, login)
-        if response.status_code != _UNAUTHORIZED:
+        if (scopes := missing_scopes(response)) is not None:
+            await self._refuse_scope(scopes, login)
+        if response.status_code != HTTPStatus.UNAUTHORIZED:
             return
         if login is None:
             if is_asked_to_log_in(response):
-                raise self._needed()
+                raise self._login_needed()
             return
         await discard(response)
-        _sign(request, await self._renewals.renewed(login))
+        _sign(request, await self._renewals.renew(login))
         response = yield request
-        if response.status_code == _UNAUTHORIZED:
-            raise self._needed("the server refuses the login that it had, and needs a new one")
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            raise self._login_needed("the server refuses the stored login, and needs a new one")
 
     async def _login(self) -> Login | None:
-        """The login, renewed if it is about to end."""
-        login = await self._credentials.find(filed_as(str(self._url), self._client))
+        """The login, renewed if it is about to expire."""
+        login = await self._credentials.find(login_key(str(self._url), self._client))
         if login is None:
             return None
         is_due = login.refresh_token and login.renew_at is not None and time.time() >= login.renew_at
         if is_due and time.monotonic() >= self._pauses_until:
             try:
-                return await self._renewals.renewed(login)
+                return await self._renewals.renew(login)
             except ServerUnavailable as fault:
-                # It may be good for a while, and no call need wait for an authorization server that is gone.
+                # The old token may still be valid: no call should wait for an authorization server that is down.
                 self._pauses_until = time.monotonic() + LOGIN_PAUSE_SECONDS
                 logger.debug("a login could not be renewed in time", server=self._server.identifier, reason=str(fault))
         return login
 
-    async def _check_scope(self, response: httpx2.Response, login: Login | None) -> None:
-        """A login that may do too little is one that is missing; the next one is asked for more."""
-        challenge = response.headers.get("www-authenticate", "")
-        if "insufficient_scope" not in challenge:
-            return
-        named = re.search(SCOPE, challenge)
-        scopes = named[1] if named else ""
-        is_noted = login is not None and not self._client.scopes and await self._noted(login, scopes)
+    async def _refuse_scope(self, scopes: str, login: Login | None) -> NoReturn:
+        """Require a new login if the present one lacks scopes. `auth` then requests them."""
+        is_noted = login is not None and not self._client.scopes and await self._store_missing_scopes(login, scopes)
         shown = f" ({logger.foreign(scopes)})" if scopes else ""
         where = "" if is_noted else "; see oauth.scopes"
-        raise self._needed(f"the server needs a login that may do more{shown}{where}")
+        raise self._login_needed(f"the server needs a login with more scopes{shown}{where}")
 
-    async def _noted(self, login: Login, scopes: str) -> bool:
-        """Keep what a login lacks, for `auth`; whether that was done."""
+    async def _store_missing_scopes(self, login: Login, scopes: str) -> bool:
+        """Store the missing scopes of a login for `auth`. Returns whether that worked."""
         if not re.fullmatch(_SCOPE_TOKENS, scopes):
             return False
         wanted = " ".join(dict.fromkeys(f"{login.wanted} {scopes}".split()))
@@ -145,18 +135,20 @@ class StoredLogin(Auth):
         if len(wanted) > LOGIN_SCOPES_LENGTH:
             return False
         try:
-            await self._credentials.lacks(login, wanted)
+            await self._credentials.add_missing_scopes(login, wanted)
         except Unusable as error:
-            logger.debug("what a login lacks was not kept", server=self._server.identifier, reason=str(error))
+            logger.debug(
+                "the missing scopes of a login could not be stored", server=self._server.identifier, reason=str(error)
+            )
             return False
         return True
 
-    def _needed(self, why: str = "the server needs a login") -> NeedsLogin:
+    def _login_needed(self, why: str = "the server needs a login") -> NeedsLogin:
         return NeedsLogin(self._server.toolbox, self._server.name, why)
 
 
 class Renewals:
-    """Renews the login of one server, once for all who need it."""
+    """Renews the login of one server, once for all concurrent callers."""
 
     def __init__(self, server: ServerConfig, endpoint: Endpoint, credentials: Credentials, limits: Limits) -> None:
         self._server = server
@@ -166,61 +158,62 @@ class Renewals:
         self._running = BackgroundTasks()
         self._tasks: dict[str, asyncio.Task[Login]] = {}
 
-    async def finished(self) -> None:
-        """Until none is under way."""
+    async def wait_finished(self) -> None:
+        """Wait for running renewals."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
-    async def renewed(self, stale: Login) -> Login:
-        """Another login than `stale`. A caller who gives up leaves it to the others: the server counts its use."""
+    async def renew(self, stale: Login) -> Login:
+        """A login newer than `stale`. Cancelling a caller does not cancel the renewal: a token may work only once."""
         token = stale.access_token
         if token not in self._tasks:
-            task = self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
-            task.add_done_callback(lambda _: self._tasks.pop(token, None))
+            self._tasks[token] = self._running.start(self._renew(stale), name="renewal of a login")
         return await asyncio.shield(self._tasks[token])
 
     async def _renew(self, stale: Login) -> Login:
         try:
-            async with self._credentials.alone(stale.url):
+            async with self._credentials.locked(stale.url):
                 login = await self._credentials.find(stale.url, fresh=True)
                 if login is None:
                     raise NeedsLogin(self._server.toolbox, self._server.name)
                 if login.access_token != stale.access_token:
-                    return login  # another process was quicker
+                    return login  # another process has renewed it already
                 return await self._renew_now(login)
         except (LoginFailed, Busy) as error:
-            hint = f"If this stays, log in again: {login_command(self._server.toolbox, self._server.name)}"
+            hint = f"If this persists, log in again: {login_command(self._server.toolbox, self._server.name)}"
             why = f"its login could not be renewed: {error}"
             raise ServerUnavailable(why, kind="login", counts=False, hint=hint) from None
+        finally:
+            del self._tasks[stale.access_token]
 
     async def _renew_now(self, login: Login) -> Login:
         if not login.refresh_token:
-            self._ended()
+            self._raise_ended()
         await load_oauth()
         from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- loaded in a thread
 
         async with Authority(self._endpoint, self._limits) as authority:
             try:
-                new = await oauth.renewed(authority, login, self._limits)
+                new = await oauth.renew(authority, login, self._limits)
             except oauth.LoginEnded:
                 await self._forget(login)
-                self._ended()
+                self._raise_ended()
         await self._credentials.renew(login, new)
         return new
 
     async def _forget(self, login: Login) -> None:
-        """One that is not renewed any more is of no use to anybody."""
+        """Remove a login that can't be renewed any more."""
         try:
             await self._credentials.remove(login.url)
         except Unusable as error:
             logger.debug("a login that ended could not be removed", server=self._server.identifier, reason=str(error))
 
-    def _ended(self) -> NoReturn:
+    def _raise_ended(self) -> NoReturn:
         raise NeedsLogin(self._server.toolbox, self._server.name, "the login has ended, and the server needs a new one")
 
 
 def is_asked_to_log_in(response: httpx2.Response) -> bool:
-    """Whether a server that refuses us says that a bearer token would help."""
+    """Whether a refusal asks for a bearer token."""
     challenges = response.headers.get_list("www-authenticate")
     return any(re.search(r"(?i)(?:^|,)\s*bearer\b", challenge) for challenge in challenges)
 

@@ -1,7 +1,10 @@
-"""Where a connection may go: a name is looked up once, and the address that was checked is the one that is used.
+"""Guards connections to remote servers against DNS rebinding, forbidden addresses and endless response heads.
 
-So an answer of the DNS that changes between two questions changes nothing, and no name leads to addresses that
-are no server's: link-local ones, among them the clouds' metadata services, multicast, and none at all.
+A host name is resolved once, and the connection goes to the address that was checked. A name never leads to a
+link-local address (among them the metadata services of clouds), a multicast address or the unspecified address.
+
+The HTTP library reads interim responses such as `100 Continue` without a limit and without yielding. Here they are read
+in small pieces, other tasks run in between, and the request fails if the server sends too many.
 """
 
 from __future__ import annotations
@@ -17,18 +20,18 @@ from typing import Any, Final, TypeAlias, cast
 
 import httpcore2
 
-from mcp_workbench.errors import ProtocolViolation, ServerUnavailable
+from mcp_workbench.errors import ProtocolViolation
+from mcp_workbench.servers.http.status_errors import ServerUnreachable
 
 RESPONSE_HEAD_BYTES = 64 * 1024
-"""The most bytes that a server may send before a response begins: its head, and interim responses such as
-`100 Continue`."""
+"""The most bytes that a server may send before the body: the response head, and interim responses before it."""
 
 _PIECE_BYTES: Final = 4096
-"""Read in one turn before the response begins: most heads, or 150 interim responses, which take 3 ms."""
+"""How much of a head to read before other tasks run: all of most heads, or 150 interim responses, which take 3 ms."""
 
 
 class _ResponseHead:
-    """What was read of a response that has not begun."""
+    """Counts the bytes of a response before its body."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -38,15 +41,15 @@ class _ResponseHead:
         self._bytes += len(data)
 
     def check(self) -> None:
-        """Raise `ProtocolViolation` if more was read than a head may have."""
+        """Raise `ProtocolViolation` if the head exceeds its limit."""
         if self._bytes >= self._most_bytes:
             raise ProtocolViolation(
-                f"it sent {self._bytes} bytes and no response, perhaps interim responses without end",
-                hint="Check its url, and any proxy on the way: it may be the one that sends them.",
+                f"it sent {self._bytes} bytes without a complete response head, perhaps endless interim responses",
+                hint="Check its url, and any proxy on the way, which may have sent them.",
             )
 
     def restart(self) -> None:
-        """Another request is sent."""
+        """Start counting again, for the next request."""
         self._bytes = 0
 
 
@@ -55,7 +58,7 @@ _head: ContextVar[_ResponseHead | None] = ContextVar("_head", default=None)
 
 @contextlib.contextmanager
 def expecting_head() -> Generator[None]:
-    """Until the response begins, what this task reads from a `BoundedStream` counts as its head."""
+    """Count what this task reads from a `BoundedStream` during the block as a response head."""
     token = _head.set(_ResponseHead(RESPONSE_HEAD_BYTES))
     try:
         yield
@@ -64,7 +67,7 @@ def expecting_head() -> Generator[None]:
 
 
 class BoundedStream(httpcore2.AsyncNetworkStream):
-    """A connection to a remote server."""
+    """A network stream that bounds the response head."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -99,7 +102,7 @@ class BoundedStream(httpcore2.AsyncNetworkStream):
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a name. Raises `OSError`."""
+"""Looks up the addresses of a name. Raises `OSError`."""
 
 _METADATA: Final = frozenset(
     map(ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
@@ -115,7 +118,7 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 def literal(host: str) -> Address | None:
-    """The address, where `host` is one and no name."""
+    """The address if `host` is one, None if it is a name."""
     try:
         return ip_address(host.strip("[]").partition("%")[0])
     except ValueError:
@@ -123,7 +126,7 @@ def literal(host: str) -> Address | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether what is sent there stays on this machine, as far as its name tells."""
+    """Whether a host is this machine, as far as its name tells."""
     address = literal(host)
     if address is None:
         name = host.rstrip(".").lower()
@@ -132,7 +135,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_forbidden(address: Address) -> bool:
-    """Whether no server that a name stands for is there."""
+    """Whether a name must not lead to this address."""
     address = _plain(address)
     broadcast = isinstance(address, IPv4Address) and address.packed == b"\xff\xff\xff\xff"
     special = address.is_link_local or address.is_multicast or address.is_unspecified
@@ -140,7 +143,7 @@ def is_forbidden(address: Address) -> bool:
 
 
 def _plain(address: Address) -> Address:
-    """The IPv4 address within an IPv6 one that stands for it."""
+    """The IPv4 address that an IPv6 address embeds, else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address.packed.startswith(_NAT64):
@@ -148,13 +151,14 @@ def _plain(address: Address) -> Address:
     return address.ipv4_mapped or address.sixtofour or address
 
 
-class Dial(httpcore2.AsyncNetworkBackend):
+class Dialer(httpcore2.AsyncNetworkBackend):
     """Opens the connections of one remote server."""
 
     def __init__(self, host: str, *, stays_here: bool = False, resolve: Resolve = resolve) -> None:
-        """`host` is the server's own: it may be any address, if it is written as one.
+        """`host` is the server's configured host. If it is a literal address, any address is allowed.
 
-        With `stays_here` a name of this machine must be an address of it: what is sent is readable on the way.
+        With `stays_here`, a name of this machine must resolve to a loopback address, since the traffic is not
+        encrypted.
         """
         self._host = host.lower()
         self._stays_here = stays_here
@@ -189,7 +193,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         await asyncio.sleep(seconds)
 
     async def _addresses(self, host: str, port: int) -> list[str]:
-        """Those that a connection may go to. Raises `ServerUnavailable` where there are none."""
+        """The allowed addresses of a host. Raises `ServerUnreachable` if there are none."""
         is_own = host.lower() == self._host
         if literal(host) is not None:
             found = [host.strip("[]")]
@@ -200,22 +204,22 @@ class Dial(httpcore2.AsyncNetworkBackend):
         if self._stays_here and is_loopback(host):
             allowed = [one for one in allowed if is_loopback(one)]
         if not allowed:
-            raise ServerUnavailable(
+            raise ServerUnreachable(
                 "its name leads to an address that is no server's, so it was not contacted",
                 kind="blocked",
-                hint="If that is meant, write the address itself in its url.",
-            ).unsent()
+                hint="If this is intended, write the address itself in its url.",
+            )
         return allowed
 
     async def _found(self, host: str, port: int) -> list[str]:
         try:
             return await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            raise ServerUnavailable(
+            raise ServerUnreachable(
                 f"its name can't be looked up ({_reason(error)})",
                 kind="dns",
                 hint="Check the host in its url, and the network.",
-            ).unsent() from None
+            ) from None
 
     async def _first(
         self,
@@ -225,7 +229,7 @@ class Dial(httpcore2.AsyncNetworkBackend):
         local_address: str | None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
     ) -> httpcore2.AsyncNetworkStream:
-        """A connection to the first address that takes one; each has its share of the time."""
+        """Connect to the first address that accepts. Each address gets an equal share of the time."""
         share = seconds / len(addresses) if seconds is not None else None
         for address in addresses[:-1]:
             with contextlib.suppress(httpcore2.ConnectError, TimeoutError):
@@ -235,4 +239,4 @@ class Dial(httpcore2.AsyncNetworkBackend):
 
 
 def _reason(error: Exception) -> str:
-    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is no name"
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is not a valid name"

@@ -1,11 +1,10 @@
-"""The OAuth client of the SDK, and the only place that knows it. Importing this imports `mcp`: see `login.py`.
+"""Adapter for the OAuth client of the SDK. Only this module uses it; importing it imports `mcp`, see `login.py`.
 
-Discovery, registration, PKCE, the checks of issuer and resource and all requests are the SDK's. Ours are who sends
-them (`Authority`), who is asked (`Ask`), and what is kept: `Login` has the endpoints too, which the SDK would look
-for again after a restart.
+The SDK does discovery, registration, PKCE, the checks of issuer and resource, and builds all requests. We send them
+(`Authority`), ask the person (`Ask`), and store the result: `Login` includes the endpoints, which the SDK would
+otherwise discover again after a restart.
 
-The SDK logs whole answers and states when something fails: its logger is silenced, and what it raises is told in our
-own words.
+On failure the SDK logs whole responses and states. So its logger is disabled, and its errors are replaced by our own.
 """
 
 from __future__ import annotations
@@ -48,29 +47,28 @@ from mcp_workbench import logger
 from mcp_workbench.command_errors import LoginFailed, LoginRefused
 from mcp_workbench.config.model import OAuthClient
 from mcp_workbench.limits import Limits
-from mcp_workbench.servers.http.authority import Authority, check_address, filed_as, shown_origin
+from mcp_workbench.servers.http.authority import Authority, check_address, login_key, origin_text
 from mcp_workbench.servers.http.client_login import AccessToken
 from mcp_workbench.servers.http.credential_stores import Login
+from mcp_workbench.servers.http.status_errors import TOO_MANY, UNAUTHORIZED
 from mcp_workbench.wire import eras
 from mcp_workbench.wire.eras import HANDSHAKE_VERSIONS, MODERN_VERSIONS
 
 LOGIN_MARGIN_SHARE = 0.2
-"""Or this part of its life, where that is less: some live for a minute."""
+"""A token is renewed this share of its lifetime before it expires, if that is less than `login_margin_seconds`."""
 
 logging.getLogger("mcp.client.auth.oauth2").disabled = True
 
 CLIENT_NAME = "MCP Workbench"
-UNAUTHORIZED = (401, 403)
 _SUCCESS = range(200, 300)
-_TOO_MANY = 429
 REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target")
-"""Errors of RFC 6749 and 8707 with which a token endpoint says no for good."""
+"""Errors of RFC 6749 and RFC 8707 with which a token endpoint refuses for good."""
 _SENDABLE = r"[\x21-\x7e]+"
-"""What a token may consist of."""
+"""The characters that a token may contain."""
 
 
 class _Probe(NamedTuple):
-    """A request that a server answers with a challenge, if it wants a login."""
+    """A request that a server answers with a challenge if it requires a login."""
 
     method: str
     version: str
@@ -97,23 +95,23 @@ PROBES = (
 """What `serve` sends first. A server of one era may refuse the other's request before it looks at credentials."""
 
 
-class Returned(NamedTuple):
-    """What came back from the browser; its state was compared with that of the address."""
+class AuthorizationResponse(NamedTuple):
+    """The parameters with which the browser returned. Its state was already checked."""
 
     code: str
     iss: str | None = None
 
 
-Ask = Callable[[str, str], Awaitable[Returned]]
-"""Has a person log in at an address, which carries this state. Raises `LoginFailed`."""
+Ask = Callable[[str, str], Awaitable[AuthorizationResponse]]
+"""Has a person log in at an address that carries this state. Raises `LoginFailed`."""
 
 
 class LoginEnded(Exception):
     """The authorization server does not renew the login: it has ended."""
 
 
-class _Held:
-    """The SDK's `TokenStorage`, for as long as a login takes."""
+class _MemoryStorage:
+    """The SDK's `TokenStorage`, in memory, for the time of a login."""
 
     def __init__(self, client: OAuthClientInformationFull | None) -> None:
         self._client = client
@@ -126,7 +124,7 @@ class _Held:
         """Raises `LoginFailed` for a token that can't be sent."""
         logger.log.redact.hide(filter(None, (tokens.access_token, tokens.refresh_token)))
         if not re.fullmatch(_SENDABLE, tokens.access_token):
-            raise LoginFailed("the authorization server gave a token that is none")
+            raise LoginFailed("the authorization server issued a token that is not valid")
         self.tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
@@ -145,14 +143,14 @@ class _Provider(OAuthClientProvider):
         client, metadata = self.context.client_info, self.context.oauth_metadata
         if client is not None and client.client_secret and client.token_endpoint_auth_method is None:
             client.token_endpoint_auth_method = _secret_method(metadata)
-        return _hidden(await super()._exchange_token_authorization_code(auth_code, code_verifier))
+        return _with_redaction(await super()._exchange_token_authorization_code(auth_code, code_verifier))
 
     def login(self, url: str, tokens: OAuthToken, limits: Limits) -> Login:
-        """What is kept of a login that came about."""
+        """The login to store."""
         context = self.context
         client, metadata = context.client_info, context.oauth_metadata
         if client is None:
-            raise LoginFailed("the login came about without a client")
+            raise LoginFailed("the login has no registered client")
         revocation = metadata.revocation_endpoint if metadata else None
         return Login(
             url=url,
@@ -173,7 +171,7 @@ class _Provider(OAuthClientProvider):
         return await self._refresh_token()
 
     async def refreshed(self, response: httpx2.Response) -> OAuthToken | None:
-        """The new tokens; None where the answer has none."""
+        """The new tokens; None if the response has none."""
         return self.context.current_tokens if await self._handle_refresh_response(response) else None
 
 
@@ -183,10 +181,10 @@ class _SecretProvider(ClientCredentialsOAuthProvider):
     async def _exchange_token_client_credentials(self) -> httpx2.Request:
         if self.context.client_info is not None:
             self.context.client_info.token_endpoint_auth_method = _secret_method(self.context.oauth_metadata)
-        return _hidden(await super()._exchange_token_client_credentials())
+        return _with_redaction(await super()._exchange_token_client_credentials())
 
 
-def _hidden(request: httpx2.Request) -> httpx2.Request:
+def _with_redaction(request: httpx2.Request) -> httpx2.Request:
     """The same request; registers its Basic credentials as a secret, since an authorization server may repeat them."""
     logger.log.redact.hide((request.headers.get("authorization", "").removeprefix("Basic "),))
     return request
@@ -203,35 +201,37 @@ def _secret_method(metadata: OAuthMetadata | None) -> Literal["client_secret_bas
 
 async def client_token(authority: Authority, client: OAuthClient, limits: Limits) -> AccessToken:
     """Fetch a token with client credentials. Raises `LoginRefused`, or `LoginFailed` if it may work later."""
-    held = _Held(None)
+    storage = _MemoryStorage(None)
     assertions: list[str] = []
     try:
-        return await _client_token(authority, client, held, assertions, limits)
+        return await _client_token(authority, client, storage, assertions, limits)
     finally:
         logger.log.redact.forget(assertions)  # each login signs a new one, and errors are already redacted
 
 
 async def _client_token(
-    authority: Authority, client: OAuthClient, held: _Held, assertions: list[str], limits: Limits
+    authority: Authority, client: OAuthClient, storage: _MemoryStorage, assertions: list[str], limits: Limits
 ) -> AccessToken:
-    provider = _client_provider(str(authority.server), client, held, assertions)
+    provider = _client_provider(str(authority.server), client, storage, assertions)
     scopes, request = _Scopes(client.scopes, None), _requests(authority)[0]
-    status = await _driven(provider, authority, scopes, request)
-    if held.tokens is None:  # the server may require a login only for its tools
-        status = await _driven(provider, authority, scopes, request, is_refused=True)
-    if held.tokens is None:
+    status = await _run_flow(provider, authority, scopes, request)
+    if storage.tokens is None:  # the server may require a login only for its tools
+        status = await _run_flow(provider, authority, scopes, request, is_refused=True)
+    if storage.tokens is None:
         raise LoginFailed("the authorization server issued no token")
     if status == UNAUTHORIZED[0]:
         raise LoginRefused(f"the server refuses the new token (HTTP {status})")
-    seconds = _good_for_seconds(held.tokens, limits)
+    seconds = _good_for_seconds(storage.tokens, limits)
     renew_at = time.monotonic() + seconds if seconds is not None else None
-    return AccessToken(held.tokens.access_token, held.tokens.scope or "", renew_at)
+    return AccessToken(storage.tokens.access_token, storage.tokens.scope or "", renew_at)
 
 
-def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: list[str]) -> OAuthClientProvider:
+def _client_provider(
+    url: str, client: OAuthClient, storage: _MemoryStorage, assertions: list[str]
+) -> OAuthClientProvider:
     """The SDK's provider for the configured credentials. It appends the assertions that it signs to `assertions`."""
     if client.client_secret:
-        return _SecretProvider(url, held, client.client_id, client.client_secret, issuer=client.issuer)
+        return _SecretProvider(url, storage, client.client_id, client.client_secret, issuer=client.issuer)
     signed = SignedJWTParameters(
         issuer=client.client_id,
         subject=client.client_id,
@@ -245,7 +245,7 @@ def _client_provider(url: str, client: OAuthClient, held: _Held, assertions: lis
         logger.log.redact.hide(assertions)
         return assertions[-1]
 
-    return PrivateKeyJWTOAuthProvider(url, held, client.client_id, assertion, issuer=client.issuer)
+    return PrivateKeyJWTOAuthProvider(url, storage, client.client_id, assertion, issuer=client.issuer)
 
 
 # -- a new login
@@ -260,7 +260,7 @@ async def log_in(
     *,
     before: Login | None = None,
 ) -> Login | None:
-    """Log a person in; None where the server wants no login. `before` is the login so far. Raises `LoginFailed`."""
+    """Log a person in; None if the server requires no login. `before` is the present login. Raises `LoginFailed`."""
     state = ""
 
     async def redirect(address: str) -> None:
@@ -268,56 +268,56 @@ async def log_in(
         check_address(httpx2.URL(address), authority.server)
         state = parse_qs(urlsplit(address).query).get("state", [""])[-1]
         if not state:
-            raise LoginFailed("the authorization server's page has an address that no login can be told by")
+            raise LoginFailed("the address of the authorization server's page has no state")
         returned.append(await ask(address, state))
 
     async def callback() -> AuthorizationCodeResult:
         return AuthorizationCodeResult(code=returned[0].code, state=state, iss=returned[0].iss)
 
-    returned: list[Returned] = []
+    returned: list[AuthorizationResponse] = []
     url = str(authority.server)
-    held = _Held(_configured(client, redirect_uri))
+    storage = _MemoryStorage(_configured(client, redirect_uri))
     metadata = OAuthClientMetadata(redirect_uris=[AnyUrl(redirect_uri)], client_name=CLIENT_NAME)
-    provider = _Provider(url, metadata, held, redirect, callback)
-    status = await _probed(provider, authority, held, _Scopes(client.scopes, before))
-    if held.tokens is None:
+    provider = _Provider(url, metadata, storage, redirect, callback)
+    status = await _probe(provider, authority, storage, _Scopes(client.scopes, before))
+    if storage.tokens is None:
         if status in UNAUTHORIZED:
-            raise LoginFailed(f"the server refuses us without offering a login (HTTP {status})")
+            raise LoginFailed(f"the server refuses the request without offering a login (HTTP {status})")
         return None
     if status in UNAUTHORIZED:
-        raise LoginFailed(f"the server refuses the login that it asked for (HTTP {status})")
-    return provider.login(filed_as(url, client), held.tokens, limits)
+        raise LoginFailed(f"the server refuses the login that it required (HTTP {status})")
+    return provider.login(login_key(url, client), storage.tokens, limits)
 
 
-async def _probed(provider: _Provider, authority: Authority, held: _Held, scopes: _Scopes) -> int:
-    """Have the server ask for a login, if it wants one; its last status."""
+async def _probe(provider: _Provider, authority: Authority, storage: _MemoryStorage, scopes: _Scopes) -> int:
+    """Provoke a challenge and log in, if the server requires a login. Returns the last status."""
     statuses: list[int] = []
     for request in (requests := _requests(authority)):
-        statuses.append(status := await _driven(provider, authority, scopes, request))
-        if held.tokens is not None or status in UNAUTHORIZED:
+        statuses.append(status := await _run_flow(provider, authority, scopes, request))
+        if storage.tokens is not None or status in UNAUTHORIZED:
             return status
-    if await _offers_logins(authority):  # it may want one for its tools alone
-        return await _driven(provider, authority, scopes, requests[-1], is_refused=True)
+    if await _offers_logins(authority):  # it may require a login only for its tools
+        return await _run_flow(provider, authority, scopes, requests[-1], is_refused=True)
     if not any(status in _SUCCESS for status in statuses):
         raise LoginFailed(
-            f"it can't be told whether the server wants a login: it refuses to be asked (HTTP {statuses[-1]})",
+            f"the server does not say whether it requires a login: it refuses the requests (HTTP {statuses[-1]})",
             hint="Check its url.",
         )
     return statuses[-1]
 
 
 def _requests(authority: Authority) -> list[httpx2.Request]:
-    """What a server answers with a challenge, if it wants a login."""
+    """Requests that a server answers with a challenge if it requires a login."""
     if authority.is_old:
         return [httpx2.Request("GET", authority.server, headers={"accept": "text/event-stream"})]
     return [probe.request(authority.server) for probe in PROBES]
 
 
 async def _offers_logins(authority: Authority) -> bool:
-    """Whether a server that answers without a login says where one is made."""
+    """Whether a server that answers without a login announces an authorization server."""
     url = str(authority.server)
     for place in build_protected_resource_metadata_discovery_urls(None, url):
-        with _sense(authority.server):
+        with _translate_errors(authority.server):
             found = await handle_protected_resource_response(await authority.send(create_oauth_metadata_request(place)))
             if found is not None:
                 asked = resource_url_from_server_url(url)
@@ -336,7 +336,7 @@ def _configured(client: OAuthClient, redirect_uri: str) -> OAuthClientInformatio
     )
 
 
-async def _driven(
+async def _run_flow(
     provider: OAuthClientProvider,
     authority: Authority,
     scopes: _Scopes,
@@ -344,9 +344,9 @@ async def _driven(
     *,
     is_refused: bool = False,
 ) -> int:
-    """Have the SDK do what a request needs; the status with which the server answers that in the end.
+    """Run the SDK's flow for a request. Returns the last status of the server's response to it.
 
-    With `is_refused` it is as if the server had asked for a login.
+    With `is_refused`, act as if the server had required a login.
     """
     flow = provider.async_auth_flow(request)
     status = 0
@@ -360,10 +360,10 @@ async def _driven(
                 response = await send(outgoing)
             if outgoing is request:
                 status = response.status_code
-                scopes.put_into(response)
-                await _leave(authority, request, response)
+                scopes.add_to(response)
+                await _end_session(authority, request, response)
             _raise_refusal(outgoing, response)
-            with _sense(outgoing.url, response.status_code):
+            with _translate_errors(outgoing.url, response.status_code):
                 outgoing = await flow.asend(response)
     except StopAsyncIteration:
         return status
@@ -372,31 +372,31 @@ async def _driven(
 
 
 @contextlib.contextmanager
-def _sense(url: httpx2.URL, status: int = 0) -> Generator[None]:
-    """What the SDK can't make sense of is `LoginFailed`: what it says of tokens and clients may repeat them."""
+def _translate_errors(url: httpx2.URL, status: int = 0) -> Generator[None]:
+    """Turn errors of the SDK into `LoginFailed`. Their texts may repeat tokens and secrets, so most are dropped."""
     try:
         yield
     except (LoginFailed, StopAsyncIteration):
         raise
     except OAuthRegistrationError:
-        raise LoginFailed(f"{shown_origin(url)} did not register a client that is of use (HTTP {status})") from None
+        raise LoginFailed(f"{origin_text(url)} did not register a usable client (HTTP {status})") from None
     except OAuthTokenError:
-        raise LoginFailed(f"{shown_origin(url)} gave no token that is of use (HTTP {status})") from None
+        raise LoginFailed(f"{origin_text(url)} issued no usable token (HTTP {status})") from None
     except OAuthFlowError as error:
-        raise LoginFailed(f"the login did not come about: {logger.foreign(str(error))}") from None
-    except Exception as error:  # noqa: BLE001 -- what comes from there can be anything, and the SDK may fail in any way
-        raise LoginFailed(f"the login did not come about: {type(error).__name__}") from None
+        raise LoginFailed(f"the login failed: {logger.foreign(str(error))}") from None
+    except Exception as error:  # noqa: BLE001 -- a response can be anything, and the SDK may fail in any way
+        raise LoginFailed(f"the login failed: {type(error).__name__}") from None
 
 
 class _Scopes:
-    """What a login is asked for, where that is not left to the server."""
+    """The scopes to request, unless the server decides."""
 
     def __init__(self, configured: tuple[str, ...], before: Login | None) -> None:
         self._configured = " ".join(configured)
         self._more = union_scopes(before.scope, before.wanted) if before is not None and before.wanted else None
 
-    def put_into(self, response: httpx2.Response) -> None:
-        """Have a refusal ask for them: configured ones alone, or those of the login so far and what it lacked."""
+    def add_to(self, response: httpx2.Response) -> None:
+        """Put the scopes into a challenge: the configured ones, else the present and the missing ones."""
         if response.status_code not in UNAUTHORIZED or not (self._configured or self._more):
             return
         scope = self._configured or union_scopes(self._more, extract_scope_from_www_auth(response))
@@ -404,8 +404,8 @@ class _Scopes:
         response.headers["www-authenticate"] = f'Bearer scope="{scope}", {said}'  # the first one counts
 
 
-async def _leave(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
-    """End the session that a server began for us; it is not needed."""
+async def _end_session(authority: Authority, request: httpx2.Request, response: httpx2.Response) -> None:
+    """End a session that the server opened, which we don't need."""
     if response.is_success and (session := response.headers.get("mcp-session-id")):
         headers = {"mcp-session-id": session, "mcp-protocol-version": _HANDSHAKE}
         if "authorization" in request.headers:
@@ -413,16 +413,16 @@ async def _leave(authority: Authority, request: httpx2.Request, response: httpx2
         try:
             await authority.send(httpx2.Request("DELETE", authority.server, headers=headers), with_body=False)
         except LoginFailed as error:
-            logger.debug("a session was left to end by itself", reason=str(error))
+            logger.debug("a session was left to expire", reason=str(error))
 
 
 def _raise_refusal(request: httpx2.Request, response: httpx2.Response) -> None:
-    """An error in the words of RFC 6749, told with its code and description alone: the rest may repeat a secret."""
+    """Raise an error response of RFC 6749, with only its code and description: the rest may repeat a secret."""
     if request.method != "POST" or response.is_success or not (problem := _problem(response)):
         return
-    is_passing = response.is_server_error or response.status_code == _TOO_MANY
+    is_passing = response.is_server_error or response.status_code == TOO_MANY
     failure = LoginFailed if is_passing else LoginRefused
-    raise failure(f"{shown_origin(request.url)} refused the login: {problem}")
+    raise failure(f"{origin_text(request.url)} refused the login: {problem}")
 
 
 def _problem(response: httpx2.Response) -> str:
@@ -434,20 +434,20 @@ def _problem(response: httpx2.Response) -> str:
     return logger.foreign(": ".join(map(str, told)))
 
 
-# -- what is done with a login later
+# -- using a stored login
 
 
-async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
-    """The login with new tokens. Raises `LoginEnded`, or `LoginFailed` where it may work later."""
+async def renew(authority: Authority, login: Login, limits: Limits) -> Login:
+    """Renew a login. Raises `LoginEnded`, or `LoginFailed` if it may work later."""
     provider = _provider(login)
     response = await authority.send(await provider.refresh_request())
     if not response.is_success and _problem(response).partition(": ")[0] in REFUSALS:
         raise LoginEnded
     url = httpx2.URL(login.token_endpoint)
-    with _sense(url, response.status_code):
+    with _translate_errors(url, response.status_code):
         tokens = await provider.refreshed(response) if response.is_success else None
     if tokens is None:
-        where = shown_origin(url)
+        where = origin_text(url)
         raise LoginFailed(f"{where} did not renew the login (HTTP {response.status_code})")
     return msgspec.structs.replace(
         login,
@@ -458,8 +458,8 @@ async def renewed(authority: Authority, login: Login, limits: Limits) -> Login:
     )
 
 
-async def revoked(authority: Authority, login: Login) -> bool:
-    """Have the authorization server forget the tokens; whether it said that it did. Raises `LoginFailed`."""
+async def revoke(authority: Authority, login: Login) -> bool:
+    """Revoke the tokens of a login. Returns whether the server confirmed it. Raises `LoginFailed`."""
     done = bool(login.revocation_endpoint)
     for kind in ("refresh_token", "access_token") if done else ():
         token = getattr(login, kind)
@@ -472,14 +472,16 @@ async def revoked(authority: Authority, login: Login) -> bool:
 
 
 def _provider(login: Login) -> _Provider:
-    """The SDK's provider as it was when the login was made."""
+    """The SDK's provider, restored from a stored login."""
     client = OAuthClientInformationFull(
         client_id=login.client_id,
         client_secret=login.client_secret or None,
         token_endpoint_auth_method=login.client_auth,
         issuer=login.issuer,
     )
-    provider = _Provider(login.url, OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/")]), _Held(client))
+    provider = _Provider(
+        login.url, OAuthClientMetadata(redirect_uris=[AnyUrl("http://127.0.0.1/")]), _MemoryStorage(client)
+    )
     context = provider.context
     context.client_info = client
     context.current_tokens = OAuthToken(
@@ -503,6 +505,6 @@ def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
 
 def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
     """How long a token is used before it is renewed, a while before it expires; None if it does not expire."""
-    if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it has no end
+    if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it never expires
         return None
     return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * LOGIN_MARGIN_SHARE)

@@ -1,6 +1,7 @@
-"""Messages of ours on their way to a remote server, whatever its transport: each is sent by a task of its own.
+"""Sends our messages to a remote server over HTTP, each in its own task.
 
-A request waits for the handshake to be complete, and for nothing else; what it meets concerns no other one.
+A request waits only for the handshake to complete, and its failure affects no other request. Notifications and answers
+are bounded in time and in number.
 """
 
 from __future__ import annotations
@@ -15,43 +16,44 @@ from mcp_workbench.errors import Fault, ServerUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import Limits
 from mcp_workbench.servers.http import request_headers
-from mcp_workbench.servers.http.status_errors import expired, is_expired
+from mcp_workbench.servers.http.status_errors import ServerUnreachable, expired, is_expired
 from mcp_workbench.wire.background import BackgroundTasks
 from mcp_workbench.wire.jsonrpc import Envelope, Id, Params
 from mcp_workbench.wire.peer import CANCELLED, Peer
 
 NOTICE_SECONDS = 10.0
-"""How long a remote server may take to accept a notification or an answer of ours; it has nothing to do for it."""
+"""How long a remote server may take to accept a notification or an answer."""
 NOTICES = 256
-"""Notifications and answers that it has not accepted yet, before it counts as one that does not read."""
+"""How many notifications and answers may wait to be accepted before the server counts as congested."""
 
 
 class Notices:
-    """What the server has not accepted yet. Notifications go one after the other, answers as they come."""
+    """Sends notifications one after the other, and answers at once."""
 
-    def __init__(self, tell: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier) -> None:
-        """`tell` sends one, and raises the `Fault` that prevents it."""
-        self._tell = tell
+    def __init__(self, send: Callable[[bytes], Coroutine[Any, Any, None]], label: ServerIdentifier) -> None:
+        """`send` sends one message, and raises the `Fault` that prevents it."""
+        self._send_notice = send
         self._label = label
         self._last: asyncio.Task[None] | None = None
+        self._unaccepted = 0
         self._room = asyncio.Event()
         self._room.set()
         self.tasks = BackgroundTasks()
 
     @property
     def congested(self) -> bool:
-        return len(self.tasks) >= NOTICES
+        return self._unaccepted >= NOTICES
 
     async def drained(self) -> None:
         await self._room.wait()
 
     def send(self, line: bytes, *, in_order: bool) -> asyncio.Task[None]:
-        """Send one soon: with `in_order` after those before it."""
+        """Start sending a message; with `in_order`, after the earlier ones."""
         before = self._last if in_order else None
-        task = self.tasks.start(self._send(line, before))
-        task.add_done_callback(self._sent)
+        self._unaccepted += 1
         if self.congested:
             self._room.clear()
+        task = self.tasks.start(self._send(line, before))
         if in_order:
             self._last = task
         return task
@@ -60,25 +62,23 @@ class Notices:
         self.tasks.cancel()
         self._room.set()
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
-        if self._last is task:
-            self._last = None
-        if not self.congested:
-            self._room.set()
-
     async def _send(self, line: bytes, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
         try:
+            if before is not None:
+                await asyncio.wait((before,))
             async with asyncio.timeout(NOTICE_SECONDS):
-                await self._tell(line)
+                await self._send_notice(line)
         except (Fault, TimeoutError) as error:
             why = str(error) or "it did not accept it in time"
-            logger.info("a server did not take a notification or an answer", server=self._label, reason=why)
+            logger.info("a server did not accept a notification or an answer", server=self._label, reason=why)
+        finally:
+            self._unaccepted -= 1
+            if not self.congested:
+                self._room.set()
 
 
 GOODBYE_SECONDS = 2.0
-"""How long the end of a session may take; the server ends it by itself later."""
+"""How long ending a session may take. The server expires it later anyway."""
 
 INITIALIZED: Final = "notifications/initialized"
 
@@ -87,41 +87,50 @@ class Owner(Protocol):
     """The channel that an outbox belongs to."""
 
     def end(self, fault: Fault) -> None:
-        """The connection is of no more use."""
+        """End the connection."""
         ...
 
     def greeted(self) -> None:
-        """A handshake is complete."""
+        """The handshake is complete."""
         ...
 
 
 class Post:
-    """A request of ours under way."""
+    """A request that waits for its answer."""
 
-    __slots__ = ("answered", "id", "line", "method", "owner", "params", "task", "version")
+    __slots__ = ("answered", "id", "is_accepted", "line", "method", "owner", "params", "task", "version")
 
     task: asyncio.Task[None]
 
     def __init__(self, id_: int, request: Envelope, params: Params, owner: object) -> None:
         self.id = id_
         self.owner = self if owner is None else owner
-        """Owner of the messages on its response stream: a call, or this request if it belongs to no call."""
+        """Owner of the messages on its response stream: a call, or this request if there is no call."""
         self.line = request.line
         self.method = request.method
         self.params = params
         self.version = request_headers.version_in(self.params)
-        """The version that it names itself, in the modern era."""
+        """The protocol version in the request; None in the handshake era."""
+        self.is_accepted = False
+        """Whether the server answered the request with a success status."""
         self.answered = False
+
+    def was_sent(self, fault: Fault) -> bool:
+        """Whether the server may have acted on the request, which failed with `fault`.
+
+        A server that does not know the session of a request does not look at the rest of it.
+        """
+        return self.is_accepted or not (isinstance(fault, ServerUnreachable) or is_expired(fault))
 
     @property
     def tool(self) -> str | None:
-        """The tool that it calls, of a modern server."""
+        """The tool that the request calls, if the server is modern."""
         calls = self.version is not None and self.method == "tools/call"
         return request_headers.text_in(self.params, "name") if calls else None
 
 
 class Outbox(ABC):
-    """The `Writer` of a peer whose other side is reached by HTTP."""
+    """The `Writer` of a peer over HTTP."""
 
     peer: Peer
 
@@ -130,22 +139,22 @@ class Outbox(ABC):
         self._label = label
         self._limits = limits
         self._posts: dict[Id, Post] = {}
-        self._notices = Notices(self._tell, label)
+        self._notices = Notices(self._send_notice, label)
         self._greeting: asyncio.Task[None] | None = None
         self.is_closed = False
 
-    # -- what each transport does in its own way
+    # -- what differs between the transports
 
     @abstractmethod
     async def _exchange(self, post: Post) -> None:
-        """Send a request. Raises the `Fault` that it ends with."""
+        """Send a request and read the response. Raises the `Fault` that ends it."""
 
     @abstractmethod
-    async def _tell(self, line: bytes) -> None:
-        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+    async def _send_notice(self, line: bytes) -> None:
+        """Send a notification or an answer. Raises the `Fault` if the server does not accept it."""
 
-    def _is_told(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for those that override it
-        """Whether the server is told that nobody waits for the answer to a request any more."""
+    def _notifies_cancel(self, cancelled: Id) -> bool:  # noqa: ARG002 -- for overriding methods
+        """Whether to send the server a notification that a request was cancelled."""
         return True
 
     # -- Writer
@@ -158,7 +167,7 @@ class Outbox(ABC):
         await self._notices.drained()
 
     def write(self, envelope: Envelope) -> None:
-        """Each message has a request of its own, so none waits behind others and none is dropped."""
+        """Send a message in its own HTTP request, so that none waits behind others and none is dropped."""
         id_, content = envelope.id, envelope.content
         if self.is_closed:
             return
@@ -166,43 +175,46 @@ class Outbox(ABC):
             post = self._posts[id_] = Post(id_, envelope, content, self.peer.owner_of(id_))
             post.task = asyncio.get_running_loop().create_task(self._run(post))
         elif envelope.method == CANCELLED and isinstance(content, Mapping):
-            if self._is_told(content["requestId"]):
+            if self._notifies_cancel(content["requestId"]):
                 self._notices.send(envelope.line, in_order=False)
         else:
             told = self._notices.send(envelope.line, in_order=not envelope.is_answer)
             if envelope.method == INITIALIZED:
-                self._greeting = told
-                told.add_done_callback(lambda _: self.is_closed or self._owner.greeted())
+                self._greeting = self._notices.tasks.start(self._greet(told))
 
     def over(self, id_: int) -> None:
-        """Nobody waits for the answer any more: what is not there yet need not come."""
+        """Abort a request whose answer nobody waits for any more."""
         post = self._posts.get(id_)
         if post is not None and not post.answered:
             post.task.cancel()
 
     def stop(self) -> None:
-        """Send nothing more, and wait for nothing."""
+        """Abort everything, and send nothing more."""
         self.is_closed = True
         self._notices.stop()
         for post in self._posts.values():
             post.task.cancel()
 
-    async def stopped(self) -> None:
-        """Until nothing of it is left."""
+    async def wait_stopped(self) -> None:
+        """Wait for the aborted tasks."""
         tasks = {post.task for post in self._posts.values()} | set(self._notices.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=GOODBYE_SECONDS)
+
+    async def _greet(self, initialized: asyncio.Task[None]) -> None:
+        await asyncio.wait((initialized,))
+        self._owner.greeted()
 
     # -- one request
 
     async def _run(self, post: Post) -> None:
         try:
             if post.version is None and self._greeting is not None:
-                await asyncio.wait((self._greeting,))  # by the protocol nothing is asked before it
+                await asyncio.wait((self._greeting,))  # the protocol allows no request before it
             await self._exchange(post)
         except Fault as fault:
             self._failed(post, fault)
-        except Exception as error:  # noqa: BLE001 -- a defect of ours must end this request and no other
+        except Exception as error:  # noqa: BLE001 -- a bug of ours must end only this request
             logger.error("a request failed inside the workbench", server=self._label, error=repr(error))
             self._failed(post, ServerUnavailable("the workbench could not read its answer", kind="internal"))
         finally:
@@ -210,8 +222,9 @@ class Outbox(ABC):
                 del self._posts[post.id]
 
     def _failed(self, post: Post, fault: Fault) -> None:
-        self.peer.fail(post.id, fault)
+        was_sent = post.was_sent(fault)
+        self.peer.fail(post.id, fault, was_sent=was_sent)
         if is_expired(fault):
-            self._owner.end(expired())  # of the others it is not known what became of them
-        elif not self.peer.received_at and (not fault.counts or not fault.was_sent):
-            self._owner.end(fault)  # nothing was agreed on, and asking in another way would not help
+            self._owner.end(expired())  # nobody knows what became of the other requests
+        elif not self.peer.received_at and (not fault.counts or not was_sent):
+            self._owner.end(fault)  # nothing is negotiated yet, and another greeting would not help

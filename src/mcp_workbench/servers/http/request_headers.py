@@ -1,4 +1,7 @@
-"""The session of the handshake era: what every request repeats once a server has answered `initialize`."""
+"""Headers of our requests: the session in the handshake era, copies of parts of the body in the modern era.
+
+A modern server compares these headers with the body, and refuses a request in which they differ.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ _TASKS: Final = "tasks/"
 
 
 def version_in(params: Params) -> str | None:
-    """The modern version that a request names itself; None for one of the handshake era."""
+    """The protocol version in a modern request; None in the handshake era."""
     return params.get("_meta", {}).get(eras.PROTOCOL_VERSION)
 
 
 def text_in(params: Params, name: str) -> str | None:
-    """A string among the params of a request of ours, plain or as a client wrote it; None for any other value."""
+    """A string from the params of a request, plain or as raw JSON; None for any other value."""
     value = params.get(name)
     return value if isinstance(value, str) else jsonrpc.text_or_none(value) if isinstance(value, Raw) else None
 
 
 def modern(method: str, params: Params, version: str) -> dict[str, str]:
-    """The headers of a modern request, without those of its tool's parameters."""
+    """The headers of a modern request, except those for the parameters of its tool."""
     headers = {VERSION: version, "mcp-method": param_headers.encode(method)}
     named_by = "taskId" if method.startswith(_TASKS) else param_headers.NAMED_BY.get(method, "")
     if (name := text_in(params, named_by)) is not None:
@@ -41,7 +44,7 @@ def modern(method: str, params: Params, version: str) -> dict[str, str]:
 
 
 EVENT_ID_LENGTH = 4096
-"""Characters of an event's id that is sent back, and of a session's: more is no header."""
+"""The longest id of an event or a session that is sent back in a header."""
 
 
 class _VersionHeader(msgspec.Struct, rename="camel"):
@@ -53,17 +56,17 @@ class _Hello(msgspec.Struct):
 
 
 class ServerSession:
-    """What was agreed in the handshake era; nothing, where the server is modern or nothing was agreed yet."""
+    """The session id and version of the handshake era; empty for a modern server and before the handshake."""
 
     def __init__(self) -> None:
         self.id = ""
         self.version = ""
 
     def begin(self, response: httpx2.Response) -> None:
-        """The answer to `initialize` begins. Raises `ProtocolViolation` for an id that can't be sent back."""
+        """Take the session id from the response to `initialize`. Raises `ProtocolViolation` if it is not valid."""
         id_ = response.headers.get(SESSION, "")
         if not re.fullmatch(r"[\x21-\x7e]*", id_) or len(id_) > EVENT_ID_LENGTH:
-            raise ProtocolViolation("the id of its session is none")
+            raise ProtocolViolation("its session id is not valid")
         self.id = id_
 
     def agree(self, message: bytes) -> None:
@@ -74,6 +77,6 @@ class ServerSession:
             return
 
     def headers(self) -> dict[str, str]:
-        """What every request but the first has."""
+        """The headers of every request after the first."""
         named = {SESSION: self.id, VERSION: param_headers.encode(self.version)}
         return {name: value for name, value in named.items() if value}

@@ -1,4 +1,9 @@
-"""Bodies of responses, within bounds: what is decoded counts, not what travels."""
+"""Reads response bodies and streams of server-sent events, within bounds on the decompressed size.
+
+Decompression runs in small pieces, and other tasks run in between: a few bytes may expand a thousandfold. Data after
+the end of the compressed stream is ignored. Events follow the HTML standard: a line may end with CR, LF or both, and
+counts as soon as it ends. A hostile stream can take only a bounded amount of memory, and only short turns.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +23,9 @@ from mcp_workbench.wire.fairness import FairShare
 from mcp_workbench.wire.memory_budget import Account
 
 BODY_PIECE_BYTES = 64 * 1024
-"""How much of a packed body is unpacked at once: what a socket gives, and a few milliseconds of reading."""
+"""How much of a body is decompressed at once: about one read from a socket, and a few milliseconds of parsing."""
 EVENTS_IN_TURN = 100
-"""Events of a stream that are read before others have a turn."""
+"""Events of a stream to read before other tasks run."""
 
 _WINDOWS: Final = {
     "gzip": zlib.MAX_WBITS | 16,
@@ -30,56 +35,56 @@ _WINDOWS: Final = {
 _BARE: Final = -zlib.MAX_WBITS
 _LAYERS: Final = 2
 _PIECE_SECONDS: Final = 10e-6
-"""What a chunk of a response is charged, however small: reading it takes 30 µs."""
+"""What each chunk of a response is charged, even a small one: reading it takes 30 µs."""
 
 
-class _Unpacker:
-    """One layer."""
+class _Decompressor:
+    """Decompresses one content encoding."""
 
     def __init__(self, name: str, most: int) -> None:
         self._most = most
         self._zlib = zlib.decompressobj(_WINDOWS[name])
         self._may_be_bare = name == "deflate"
-        """By the standard it has a header, and some servers leave that out."""
+        """`deflate` has a header by the standard, but some servers omit it."""
 
-    def feed(self, packed: bytes) -> Iterator[bytes]:
-        """What it unpacks to, in pieces. Raises `httpx2.DecodingError`."""
-        piece = self._first(packed)
+    def feed(self, compressed: bytes) -> Iterator[bytes]:
+        """The decompressed data, in pieces. Raises `httpx2.DecodingError`."""
+        piece = self._first(compressed)
         while piece:
             yield piece
             piece = self._next(self._zlib.unconsumed_tail)
 
-    def _first(self, packed: bytes) -> bytes:
+    def _first(self, compressed: bytes) -> bytes:
         if not self._may_be_bare:
-            return self._next(packed)
+            return self._next(compressed)
         self._may_be_bare = False
         try:
-            return self._next(packed)
+            return self._next(compressed)
         except httpx2.DecodingError:
             self._zlib = zlib.decompressobj(_BARE)
-            return self._next(packed)
+            return self._next(compressed)
 
-    def _next(self, packed: bytes) -> bytes:
+    def _next(self, compressed: bytes) -> bytes:
         if self._zlib.eof:
             return b""
         try:
-            return self._zlib.decompress(packed, self._most)
+            return self._zlib.decompress(compressed, self._most)
         except zlib.error as error:
             raise httpx2.DecodingError(str(error)) from None
 
 
-async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
-    """The pieces of a body, charged to the share of its server.
+async def decompressed(response: httpx2.Response, share: FairShare) -> AsyncGenerator[bytes]:
+    """The decompressed pieces of a body, charged to the share of its server.
 
-    Raises `httpx2.DecodingError` for what was packed otherwise than we ask for.
+    Raises `httpx2.DecodingError` for a content encoding that we did not accept.
     """
     layers = _layers(response)
-    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a piece of one byte takes its time, too
+    turn, least = 0, BODY_PIECE_BYTES // EVENTS_IN_TURN  # a small piece takes time, too
     async with contextlib.aclosing(response.aiter_raw()) as source:
-        async for packed in source:
+        async for compressed in source:
             share.charge(_PIECE_SECONDS)
             await share.turn()
-            for piece in _through(packed, layers):
+            for piece in _decompress(compressed, layers):
                 if piece:
                     yield piece
                 turn += max(len(piece), least)
@@ -88,22 +93,22 @@ async def unpacked(response: httpx2.Response, share: FairShare) -> AsyncGenerato
                     await asyncio.sleep(0)
 
 
-def _layers(response: httpx2.Response) -> list[_Unpacker]:
-    """The last one that was put on comes off first."""
+def _layers(response: httpx2.Response) -> list[_Decompressor]:
+    """The decompressors, in the order to apply them: the reverse of the header."""
     said = response.headers.get("content-encoding", "").lower().split(",")
     names = [name for one in said if (name := one.strip()) not in ("", "identity")]
     if len(names) > _LAYERS or not _WINDOWS.keys() >= set(names):
-        raise httpx2.DecodingError("it is packed in a way that was not asked for")
-    return [_Unpacker(name, BODY_PIECE_BYTES) for name in reversed(names)]
+        raise httpx2.DecodingError("it has a content encoding that was not accepted")
+    return [_Decompressor(name, BODY_PIECE_BYTES) for name in reversed(names)]
 
 
-def _through(data: bytes, layers: Sequence[_Unpacker]) -> Iterator[bytes]:
-    """What comes out of all layers; also nothing, where others should have a turn."""
+def _decompress(data: bytes, layers: Sequence[_Decompressor]) -> Iterator[bytes]:
+    """The output of all layers. Empty pieces give the caller a chance to let other tasks run."""
     if not layers:
         yield data
         return
     for piece in layers[0].feed(data):
-        yield from _through(piece, layers[1:])
+        yield from _decompress(piece, layers[1:])
         yield b""
 
 
@@ -111,26 +116,22 @@ _MARK: Final = b"\xef\xbb\xbf"
 _PAUSE: Final = rb"[0-9]{1,12}"
 _LINES_IN_TURN: Final = 500
 _LINE_SECONDS: Final = 0.5e-6
-"""What it takes to read a line."""
+"""The time to parse a line."""
 _EVENT_SECONDS: Final = 2e-6
-"""What it takes to hand over an event, however small."""
-
-
-class TooLarge(Exception):
-    """An event is more than a message may be."""
+"""The time to hand over an event, even a small one."""
 
 
 class _Lines:
-    """Puts lines together from pieces."""
+    """Splits pieces into lines."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._line = bytearray()
         self._after_return = False
         self._at_start = True
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that end in a piece. Raises `TooLarge`."""
+        """The lines that end in this piece. Raises `MessageTooLarge`."""
         if self._after_return and piece.startswith(b"\n"):
             piece = piece[1:]
             self._after_return = False
@@ -140,41 +141,29 @@ class _Lines:
         elif piece:
             self._after_return = False
         first, *rest = piece.split(b"\n")
-        if not rest:
-            self._keep(first)
-            return []
         self._line += first
-        lines = [self._taken(), *rest]
-        self._keep(lines.pop())
-        return self._without_mark(lines)
-
-    def _keep(self, part: bytes) -> None:
-        self._line += part
-        if len(self._line) > self._most:
-            raise TooLarge
-
-    def _taken(self) -> bytes:
-        line = bytes(self._line)
-        self._line = bytearray()
-        return line
+        lines: list[bytes] = []
+        if rest:
+            lines = [bytes(self._line), *rest]
+            self._line = bytearray(lines.pop())
+            if self._at_start:
+                self._at_start = False
+                lines[0] = lines[0].removeprefix(_MARK)
+        if len(self._line) > self._limits.message_bytes:
+            raise too_large(self._limits)
+        return lines
 
     @property
     def size(self) -> int:
-        """The bytes of the line that has not ended."""
+        """The bytes of the line that has not ended yet."""
         return len(self._line)
-
-    def _without_mark(self, lines: list[bytes]) -> list[bytes]:
-        if self._at_start:
-            self._at_start = False
-            lines[0] = lines[0].removeprefix(_MARK)
-        return lines
 
 
 class _Events:
-    """Puts events together from lines."""
+    """Parses lines into events."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._last_id = ""
         self._begin()
 
@@ -183,18 +172,18 @@ class _Events:
         self._event = ""
         self._retry: int | None = None
         self.size = 0
-        """The bytes of the event that has not ended."""
+        """The bytes of the event that has not ended yet."""
         self._is_begun = False
 
     def feed(self, lines: list[bytes]) -> Iterator[httpx2.ServerSentEvent]:
-        """The events that end in these lines. Raises `TooLarge`."""
+        """The events that end in these lines. Raises `MessageTooLarge`."""
         for line in lines:
             if line:
                 self._take(line)
             elif self._is_begun:
-                yield self._ended()
+                yield self._finish_event()
 
-    def _ended(self) -> httpx2.ServerSentEvent:
+    def _finish_event(self) -> httpx2.ServerSentEvent:
         data = self._data[:-1].decode("utf-8", "replace")
         event = httpx2.ServerSentEvent(self._event or "message", data, self._last_id, self._retry)
         self._begin()
@@ -204,8 +193,8 @@ class _Events:
         if line.startswith(b":"):
             return
         self.size += len(line)
-        if self.size > self._most:
-            raise TooLarge
+        if self.size > self._limits.message_bytes:
+            raise too_large(self._limits)
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -221,15 +210,16 @@ class _Events:
         self._is_begun = True
 
 
-async def events_of(
-    pieces: AsyncGenerator[bytes], limits: Limits, share: FairShare, account: Account
+async def events_in(
+    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
 ) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come; its lines are charged to `share`. Raises `TooLarge`.
+    """The events of a stream, as they come; its lines are charged to `share`. Raises `MessageTooLarge`.
 
     `account` counts an event while it arrives. Nothing is read while the client is paused.
     """
-    lines, events = _Lines(limits.message_bytes), _Events(limits.message_bytes)
-    told = held = 0
+    account = account or Account()
+    pieces, lines, events = decompressed(response, share), _Lines(limits), _Events(limits)
+    count = held = 0
     try:
         async with contextlib.aclosing(pieces):
             async for piece in pieces:
@@ -241,8 +231,8 @@ async def events_of(
                         yield event
                         share.charge(_EVENT_SECONDS)
                         await share.turn()
-                        told += 1
-                        if told % EVENTS_IN_TURN == 0:
+                        count += 1
+                        if count % EVENTS_IN_TURN == 0:
                             await asyncio.sleep(0)
                     share.charge(len(some) * _LINE_SECONDS)
                     await share.turn()
@@ -254,7 +244,7 @@ async def events_of(
 
 
 REFUSAL_BYTES = 64 * 1024
-"""How much of the body of a refusal is read in search of a JSON-RPC error."""
+"""How much of the body of an error response is searched for a JSON-RPC error."""
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -272,14 +262,14 @@ def too_large(limits: Limits) -> MessageTooLarge:
 async def read_body(
     response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
 ) -> bytes:
-    """The whole body, decoded. Raises `MessageTooLarge` as soon as it is more than a message may be.
+    """The whole body, decompressed. Raises `MessageTooLarge` as soon as it exceeds the limit of a message.
 
     `account` counts it while it arrives. Nothing is read while the client is paused.
     """
     account = account or Account()
     pieces = bytearray()
     try:
-        async with contextlib.aclosing(unpacked(response, share)) as source:
+        async with contextlib.aclosing(decompressed(response, share)) as source:
             async for piece in source:
                 await account.unpaused()
                 account.reserve(len(piece))
@@ -292,9 +282,9 @@ async def read_body(
 
 
 async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
-    """The body of a refusal, or nothing where it is longer than an error of ours would be."""
+    """The body of an error response; empty if it is too long to be a JSON-RPC error."""
     pieces = bytearray()
-    async with contextlib.aclosing(unpacked(response, share)) as source:
+    async with contextlib.aclosing(decompressed(response, share)) as source:
         async for piece in source:
             pieces += piece
             if len(pieces) > REFUSAL_BYTES:
@@ -302,24 +292,8 @@ async def read_refusal(response: httpx2.Response, share: FairShare) -> bytes:
     return bytes(pieces)
 
 
-async def events_in(
-    response: httpx2.Response, limits: Limits, share: FairShare, account: Account | None = None
-) -> AsyncGenerator[httpx2.ServerSentEvent]:
-    """The events of a stream, as they come. Raises `MessageTooLarge` for one that is more than a message may be.
-
-    For `account` see `read_body`.
-    """
-    pieces = unpacked(response, share)
-    try:
-        async with contextlib.aclosing(events_of(pieces, limits, share, account or Account())) as source:
-            async for event in source:
-                yield event
-    except TooLarge:
-        raise too_large(limits) from None
-
-
 def one_line(data: bytes) -> bytes:
-    """The same JSON without line breaks, digit for digit; what is no JSON is left to who reads it."""
+    """The same JSON on one line, with its numbers unchanged. Anything else is left for the reader to refuse."""
     data = data.strip()
     if b"\n" not in data and b"\r" not in data:
         return data

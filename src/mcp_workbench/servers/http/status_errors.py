@@ -1,6 +1,6 @@
-"""What HTTP says instead of an answer, as faults: statuses, and what goes wrong below them.
+"""Turns HTTP error statuses and connection errors into faults.
 
-No body, header or address of a server stands in a message, save the scheme of a challenge.
+No message contains a body, header or address of the server, except the scheme of an authentication challenge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_workbench.wire import jsonrpc
 from mcp_workbench.wire.jsonrpc import Id, Message
 
 RETRY_AFTER_MOST_SECONDS = 3600.0
-"""The longest `Retry-After` that is passed on: nobody plans further, and a clock may be wrong."""
+"""The longest `Retry-After` that is passed on: nobody plans further ahead, and a clock may be wrong."""
 
 UNAUTHORIZED: Final = (401, 403)
 TOO_MANY: Final = 429
@@ -29,12 +29,16 @@ NO_SESSION: Final = (400, GONE)
 SERVER_ERROR: Final = 500
 OPENINGS: Final = ("initialize", "server/discover")
 _SESSION_CODES: Final = (-32000, -32001, jsonrpc.INVALID_REQUEST)
-"""Codes by which servers say that they do not know a session."""
+"""JSON-RPC error codes that servers use for an unknown session."""
 _URL_HINT: Final = 'Check its url; for a server with the old transport set "transport": "sse".'
 
 
+class ServerUnreachable(ServerUnavailable):
+    """There was no connection, so the server never got the request."""
+
+
 def expired() -> ServerUnavailable:
-    """The server does not know our session any more."""
+    """The fault for a session that the server no longer knows."""
     return ServerUnavailable(
         "its session has expired",
         kind="session_expired",
@@ -48,8 +52,8 @@ def is_expired(fault: Fault) -> bool:
     return isinstance(fault, ServerUnavailable) and fault.kind == "session_expired"
 
 
-def by_status(response: httpx2.Response, method: str) -> Fault:
-    """The fault for a status that is none of success, where the body explains nothing."""
+def fault_for_status(response: httpx2.Response, method: str) -> Fault:
+    """The fault for an error status whose body holds no JSON-RPC error."""
     status = response.status_code
     if status in UNAUTHORIZED:
         return ServerUnauthorized(status, challenge(response))
@@ -60,17 +64,17 @@ def by_status(response: httpx2.Response, method: str) -> Fault:
             f"it failed with HTTP {status}",
             kind="status",
             status=status,
-            hint="Try again later. If it stays so, the reason is in the log of that server.",
+            hint="Try again later. If it persists, the log of that server has the reason.",
         )
     if response.has_redirect_location:
         return ServerUnavailable(
-            f"it redirects (HTTP {status}) to another address, which is not followed",
+            f"it redirects (HTTP {status}) to another address, which the workbench does not follow",
             kind="redirect",
             status=status,
             hint="If that is the right server, write its address in the url.",
         )
     if method in OPENINGS:
-        return NegotiationFailed(f"what is at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
+        return NegotiationFailed(f"the server at its address refuses MCP (HTTP {status})", hint=_URL_HINT)
     return ServerUnavailable(
         f"it refused the request with HTTP {status}", kind="status", status=status, counts=False, hint=_URL_HINT
     )
@@ -78,7 +82,7 @@ def by_status(response: httpx2.Response, method: str) -> Fault:
 
 def _busy(status: int, said: str | None) -> ServerUnavailable:
     seconds = retry_after(said)
-    when = f"; it wants to be left alone for {seconds:.0f} s" if seconds is not None else ""
+    when = f"; it asks for a pause of {seconds:.0f} s" if seconds is not None else ""
     what = "it gets too many requests" if status == TOO_MANY else "it can't answer just now"
     return ServerUnavailable(
         f"{what} (HTTP {status}){when}",
@@ -91,7 +95,7 @@ def _busy(status: int, said: str | None) -> ServerUnavailable:
 
 
 def retry_after(said: str | None) -> float | None:
-    """The seconds that `Retry-After` asks for, as a number or a date; None where it says nothing usable."""
+    """The seconds in `Retry-After`, given as a number or a date; None if it is missing or invalid."""
     if said is None:
         return None
     if re.fullmatch(r"\s*\d{1,9}\s*", said):
@@ -106,13 +110,13 @@ def retry_after(said: str | None) -> float | None:
 
 
 def challenge(response: httpx2.Response) -> str:
-    """The scheme of `WWW-Authenticate`: a word, or nothing."""
+    """The scheme of `WWW-Authenticate`; empty if there is none."""
     found = re.match(r"\s*([A-Za-z][A-Za-z0-9-]{0,31})(?:\s|,|$)", response.headers.get("www-authenticate", ""))
     return found[1] if found else ""
 
 
 def error_in(body: bytes) -> Message | None:
-    """The JSON-RPC error that a body is, if it is one."""
+    """The JSON-RPC error in a body, if there is one."""
     try:
         message = jsonrpc.read(body)
     except jsonrpc.Unreadable:
@@ -120,16 +124,16 @@ def error_in(body: bytes) -> Message | None:
     return message if message.method is None and jsonrpc.is_present(message.error) else None
 
 
-def refused(message: Message) -> ServerRefused:
-    """A server's error, whatever id it has: what answers a POST is about that POST."""
+def fault_for_rpc_error(message: Message) -> ServerRefused:
+    """The fault for a JSON-RPC error. Its id does not matter: the response to a POST is about that POST."""
     body = jsonrpc.error_body(message.error)
     return ServerRefused(body.message, rpc_code=body.code, data=bytes(body.data))
 
 
 def says_no_session(message: Message | None, status: int, asked: Id | None) -> bool:
-    """Whether a refusal, of a request that named a session, means that there is no such session.
+    """Whether the refusal of a request that named a session means that the session does not exist.
 
-    By the protocol that is a 404. Some servers say 400, and all of them explain it in their own way.
+    The protocol wants a 404. Some servers send 400, and each server words the error differently.
     """
     if status not in NO_SESSION:
         return False
@@ -141,11 +145,11 @@ def says_no_session(message: Message | None, status: int, asked: Id | None) -> b
     return body.code in _SESSION_CODES and "session" in body.message.lower()
 
 
-def by_error(error: httpx2.HTTPError) -> Fault:
-    """The fault for what went wrong below HTTP. One that never reached the server counts as not sent."""
+def fault_for_error(error: httpx2.HTTPError) -> Fault:
+    """The fault for a connection error: `ServerUnreachable` if the server never got the request."""
     match error:
         case httpx2.ConnectTimeout() | httpx2.PoolTimeout():
-            fault = _unreached("it takes no connection in time", "timeout")
+            fault = _unreached("it did not accept a connection in time", "timeout")
         case httpx2.ConnectError():
             why = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
             fault = _tls(why) if why else _unreached("nothing answers at its address: it refused to connect", "refused")
@@ -154,7 +158,7 @@ def by_error(error: httpx2.HTTPError) -> Fault:
         case httpx2.RemoteProtocolError() if "complete" in str(error):
             fault = _broken("the connection ended in the middle of an answer", "truncated")
         case httpx2.RemoteProtocolError() if "disconnected" not in str(error):
-            fault = _broken("what answers at its address does not speak HTTP", "not_http")
+            fault = _broken("the program at its address does not speak HTTP", "not_http")
         case httpx2.DecodingError():
             fault = _broken("its answer is not compressed as it says", "not_http")
         case _:
@@ -163,7 +167,7 @@ def by_error(error: httpx2.HTTPError) -> Fault:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it."""
+    """An error and its causes."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen
@@ -172,24 +176,24 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _unreached(what: str, kind: str) -> Fault:
     hint = "Check that the server runs, and its url."
-    return ServerUnavailable(what, kind=kind, hint=hint).unsent()
+    return ServerUnreachable(what, kind=kind, hint=hint)
 
 
 def _tls(why: ssl.SSLError) -> Fault:
     reason = why.verify_message if isinstance(why, ssl.SSLCertVerificationError) else (why.reason or "it ended")
-    return ServerUnavailable(
-        f"no secure connection to it can be made ({reason.replace('_', ' ').lower()})",
+    return ServerUnreachable(
+        f"a TLS connection to it failed ({reason.replace('_', ' ').lower()})",
         kind="tls",
         hint="Check its certificate and its url; for an authority of your own set SSL_CERT_FILE.",
-    ).unsent()
+    )
 
 
 def _broken(what: str, kind: str) -> Fault:
-    return ServerUnavailable(what, kind=kind, hint="Try again; whether the server did it is not known.")
+    return ServerUnavailable(what, kind=kind, hint="The server may have acted on the call: check before you repeat it.")
 
 
 def not_mcp(kind: str) -> ServerUnavailable:
-    """Something else than MCP answered with success."""
+    """The fault for a successful response that is not MCP."""
     what = "a web page, perhaps a login" if kind == "text/html" else "something else than MCP"
     return ServerUnavailable(
         f"it answered with {what}", kind="not_mcp", hint="Check its url, and whether it wants credentials in headers."

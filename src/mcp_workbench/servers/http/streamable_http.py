@@ -1,8 +1,9 @@
-"""Messages of ours to a remote server: each is a POST, and what comes back goes to the peer.
+"""Streamable HTTP: sends each message as a POST, passes the response to the peer, and resumes broken streams.
 
-A request is one POST whose response holds its answer, and whatever the server says before it. Nobody waiting for
-the answer any more closes that response; to a modern server that is the cancellation. A response that breaks off
-is asked for again where the server numbered what it sent.
+The response to a request holds its answer, and the messages that the server sends before the answer. When nobody waits
+for the answer any more, the response is closed; a modern server takes that as a cancellation. If a response breaks off,
+the rest is requested, provided that the server numbered its events. `ListenStream` keeps the one stream that belongs to
+no request.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from mcp_workbench.servers.http.status_errors import (
     SERVER_ERROR,
     TOO_MANY,
     UNAUTHORIZED,
-    by_status,
     error_in,
     expired,
+    fault_for_rpc_error,
+    fault_for_status,
     is_expired,
     not_mcp,
-    refused,
     says_no_session,
 )
 from mcp_workbench.servers.peer_channel import violation
@@ -48,36 +49,32 @@ from mcp_workbench.wire.param_headers import SentHeaders
 
 _MILLISECONDS: Final = 1000
 BREAKS: Final = frozenset({"reset", "truncated", "timeout", "refused"})
-"""Kinds of `ServerUnavailable` after which a stream may go on elsewhere."""
+"""Kinds of `ServerUnavailable` after which a stream can be resumed."""
 
 
-class Tail:
-    """Where a stream of events stopped."""
+class StreamPosition:
+    """The position where a stream of events stopped."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.last_id = ""
-        self._pause = limits.resume_seconds
+        self.pause = limits.resume_seconds
+        """Seconds after which the server wants the client to reconnect."""
 
     def note(self, event: httpx2.ServerSentEvent) -> bytes | None:
-        """Take note of an event; the message in it, if it holds one."""
+        """Record the position after an event. Returns the message in it, if there is one."""
         if event.id and len(event.id) <= EVENT_ID_LENGTH and event.id.isprintable():
             self.last_id = event.id
         if event.retry is not None and event.retry >= 0:
-            self._pause = min(event.retry / _MILLISECONDS, RESUME_MOST_SECONDS)
+            self.pause = min(event.retry / _MILLISECONDS, RESUME_MOST_SECONDS)
         return one_line(event.data.encode()) if event.event == "message" and event.data else None
-
-    @property
-    def pause(self) -> float:
-        """Seconds after which the server wants to be asked for the rest."""
-        return self._pause
 
     def headers(self) -> dict[str, str]:
         return {"accept": EVENTS} | ({request_headers.LAST_EVENT: self.last_id} if self.last_id else {})
 
 
-class Listening:
-    """The stream of what a handshake server says by itself: opened once, and again when it breaks off."""
+class ListenStream:
+    """Reads the stream on which a handshake server sends what answers no request, and reopens it when it breaks off."""
 
     def __init__(
         self,
@@ -97,61 +94,63 @@ class Listening:
         self._account = account
         self._receive = receive
         self._end = end
-        self._tail = Tail(limits)
+        self._position = StreamPosition(limits)
         self._was_open = False
         self._pause = limits.resume_seconds
 
     async def run(self) -> None:
-        """Until the server does not offer it, or its session is over. Raises nothing."""
+        """Read the stream until the server does not offer it or the session ends. Raises nothing."""
         while True:
             try:
                 if not await self._once():
                     return
             except MessageTooLarge as fault:
                 logger.warning("a server sent a message that is too large", server=self._label, reason=str(fault))
-                self._tail = Tail(self._limits)  # asking for the rest would bring the same again
+                self._position = StreamPosition(self._limits)  # resuming would bring the same message again
             except Fault as fault:
                 logger.debug("a server's stream broke off", server=self._label, reason=str(fault))
-            except Exception as error:  # noqa: BLE001 -- a defect of ours must not end it unnoticed
+            except Exception as error:  # noqa: BLE001 -- a bug of ours must not end it unnoticed
                 logger.error("a stream failed inside the workbench", server=self._label, error=repr(error))
-            await asyncio.sleep(max(self._pause, self._tail.pause))
+            await asyncio.sleep(max(self._pause, self._position.pause))
             self._pause = min(self._pause * 2, RESUME_MOST_SECONDS)
 
     async def _once(self) -> bool:
-        """One stream to its end; False where there will be no other. Raises the `Fault` that broke it."""
-        asked = self._session.headers() | self._tail.headers()
+        """Read one stream to its end. Returns whether to open another. Raises the `Fault` that broke it."""
+        asked = self._session.headers() | self._position.headers()
         async with self._client.exchange("GET", asked) as response:
             if response.status_code == GONE and self._was_open:
                 self._end(expired())
                 return False
             if response.status_code == TOO_MANY or response.status_code >= SERVER_ERROR:
-                raise by_status(response, "")
+                raise fault_for_status(response, "")
             if not response.is_success or kind_of(response) != EVENTS:
-                logger.debug("a server has no stream of its own", server=self._label, status=response.status_code)
+                logger.debug(
+                    "a server offers no stream for notifications", server=self._label, status=response.status_code
+                )
                 return False
             self._was_open = True
             await self._follow(response)
         return True
 
     async def _follow(self, response: httpx2.Response) -> None:
-        seen = events_in(response, self._limits, self._client.share, self._account)
-        async with contextlib.aclosing(seen) as events:
+        source = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(source) as events:
             async for event in events:
                 self._pause = self._limits.resume_seconds
-                if (message := self._tail.note(event)) is not None:
+                if (message := self._position.note(event)) is not None:
                     self._receive(message)
 
 
 RESUME_LEAST_SECONDS = 0.05
-"""The shortest such pause for an answer, whatever the server says; it doubles while nothing new comes of it."""
+"""The shortest pause before an answer is resumed. It doubles while resuming brings nothing new."""
 RESUMES = 3
-"""How often an answer's stream is asked for again after it broke, without one in between that did not."""
+"""How many attempts in a row to resume an answer may fail."""
 
 _LIST: Final = "tools/list"
 
 
-class Posting(Outbox):
-    """Streamable HTTP."""
+class StreamableHttpOutbox(Outbox):
+    """The outbox of streamable HTTP."""
 
     def __init__(
         self,
@@ -169,13 +168,13 @@ class Posting(Outbox):
         self._session = session
         self._mirrors = SentHeaders(label, limits)
 
-    def _is_told(self, cancelled: Id) -> bool:
-        """A modern server is not: the end of the response tells it."""
+    def _notifies_cancel(self, cancelled: Id) -> bool:
+        """A modern server is not told: the end of the response tells it."""
         post = self._posts.get(cancelled)
         return post.version is None if post is not None else bool(self._session.version)
 
     async def _exchange(self, post: Post) -> None:
-        """Send a request and hand over all that comes of it. Raises the `Fault` that it ends with."""
+        """Send a request and pass all messages of its response to the peer. Raises the `Fault` that ends it."""
         tool = post.tool
         was_known = tool is None or self._mirrors.knows(tool)
         try:
@@ -183,7 +182,7 @@ class Posting(Outbox):
         except ServerRefused as refusal:
             if tool is None or was_known or refusal.rpc_code != jsonrpc.HEADER_MISMATCH:
                 raise
-            # What is remembered of a tool does not say which headers it wants; a list may have passed by meanwhile.
+            # A cached definition does not say which headers the tool requires. Its list does, once it has passed by.
             if not self._mirrors.knows(tool):
                 await self._list_tools(post)
             if not self._mirrors.knows(tool):
@@ -191,15 +190,15 @@ class Posting(Outbox):
             await self._once(post)
 
     async def _once(self, post: Post) -> None:
-        tail = Tail(self._limits)
+        position = StreamPosition(self._limits)
         try:
             async with self._client.exchange("POST", self._headers(post), post.line) as response:
-                await self._answer(post, response, tail)
+                await self._answer(post, response, position)
         except ServerUnavailable as fault:
-            if post.version is not None or not tail.last_id or fault.kind not in BREAKS:
+            if post.version is not None or not position.last_id or fault.kind not in BREAKS:
                 raise
         if self.peer.is_waiting(post.id):
-            await self._resume(post, tail)
+            await self._resume(post, position)
 
     def _headers(self, post: Post) -> dict[str, str]:
         sent = {"content-type": JSON, "accept": request_headers.ACCEPT}
@@ -209,71 +208,70 @@ class Posting(Outbox):
         tool = post.tool
         return sent | self._mirrors.headers(tool, post.params.get("arguments")) if tool is not None else sent
 
-    async def _answer(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
+    async def _answer(self, post: Post, response: httpx2.Response, position: StreamPosition) -> None:
         if not response.is_success:
-            fault = await self._refusal(response, post.method, post.id, named=post.version is None)
-            # The server did not look at what it refused for want of a session: that may be sent again.
-            raise fault.unsent() if is_expired(fault) else fault
+            raise await self._refusal(response, post.method, post.id, named=post.version is None)
+        post.is_accepted = True
         if post.method == "initialize":
             self._session.begin(response)
         kind = kind_of(response)
         if kind == EVENTS:
-            await self._follow(post, response, tail)
-            self._adjourned(post, tail)
-            if self.peer.is_waiting(post.id) and (post.version is not None or not tail.last_id):
+            await self._follow(post, response, position)
+            self._adjourned(post, position)
+            if self.peer.is_waiting(post.id) and (post.version is not None or not position.last_id):
                 raise ServerUnavailable("its stream ended without an answer", kind="truncated")
         elif kind == JSON:
             body = one_line(await read_body(response, self._limits, self._client.share, self._account))
-            await self._take(post, body)
+            await self._deliver(post, body)
             if self.peer.is_waiting(post.id):
                 raise _unanswered(body)
         else:
             raise not_mcp(kind)
 
-    def _adjourned(self, post: Post, tail: Tail) -> None:
-        """A stream has ended. Where its answer is to be asked for, the client that waits for it may do the same."""
-        if tail.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
+    def _adjourned(self, post: Post, position: StreamPosition) -> None:
+        """After a stream that can be resumed, let the waiting client disconnect and resume, too."""
+        if position.last_id and post.version is None and isinstance(owner := self.peer.owner_of(post.id), Exchange):
             owner.adjourn()
 
-    async def _follow(self, post: Post, response: httpx2.Response, tail: Tail) -> None:
-        """Hand over the events of a stream until the answer; the end of it is waited for a moment."""
-        seen = events_in(response, self._limits, self._client.share, self._account)
-        async with contextlib.aclosing(seen) as events:
+    async def _follow(self, post: Post, response: httpx2.Response, position: StreamPosition) -> None:
+        """Pass the events of a stream to the peer until the answer, then wait a moment for its end."""
+        source = events_in(response, self._limits, self._client.share, self._account)
+        async with contextlib.aclosing(source) as events:
             async for event in events:
-                if (message := tail.note(event)) is not None:
-                    await self._take(post, message)
+                if (message := position.note(event)) is not None:
+                    await self._deliver(post, message)
                     if post.answered:
                         break
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(STREAM_END_SECONDS):
                     async for event in events:
-                        if (message := tail.note(event)) is not None:
+                        if (message := position.note(event)) is not None:
                             self.peer.receive(message, post.owner)
 
-    async def _resume(self, post: Post, tail: Tail) -> None:
-        """Ask for the rest of a stream until it brings the answer. Raises the `Fault` if it does not."""
+    async def _resume(self, post: Post, position: StreamPosition) -> None:
+        """Resume a stream until it brings the answer. Raises the `Fault` that prevents it."""
         failures, least = 0, RESUME_LEAST_SECONDS
         while self.peer.is_waiting(post.id):
-            await asyncio.sleep(max(tail.pause, least))
-            known = tail.last_id
+            await asyncio.sleep(max(position.pause, least))
+            known = position.last_id
             try:
-                asked = self._session.headers() | tail.headers()
+                asked = self._session.headers() | position.headers()
                 async with self._client.exchange("GET", asked) as response:
                     if not response.is_success or kind_of(response) != EVENTS:
                         raise await self._refusal(response, post.method, post.id, named=True)
-                    await self._follow(post, response, tail)
-                    self._adjourned(post, tail)
+                    await self._follow(post, response, position)
+                    self._adjourned(post, position)
                 failures = 0
             except ServerUnavailable as fault:
                 failures += 1
                 if fault.kind not in BREAKS or failures > RESUMES:
-                    raise fault.copy_with(was_sent=True) from None
-            # A server may have a long answer asked for often, but not for nothing and without a pause.
-            fruitless = tail.last_id == known
+                    raise
+            # A server may deliver a long answer in many parts, but resuming in vain must slow down.
+            fruitless = position.last_id == known
             least = min(least * 2, RESUME_MOST_SECONDS) if fruitless else RESUME_LEAST_SECONDS
 
-    async def _take(self, post: Post, message: bytes) -> None:
-        """Hand one message to the peer."""
+    async def _deliver(self, post: Post, message: bytes) -> None:
+        """Pass one message to the peer."""
         if post.method == "initialize":
             self._session.agree(message)
         elif post.method == _LIST and post.version is not None:
@@ -283,21 +281,21 @@ class Posting(Outbox):
         post.answered = not self.peer.is_waiting(post.id)
 
     async def _refusal(self, response: httpx2.Response, method: str, id_: Id | None, *, named: bool) -> Fault:
-        """What a status other than success means; `named`: the request named a session."""
+        """The fault for an error status. `named`: the request named a session."""
         status = response.status_code
         if status in UNAUTHORIZED or status in BUSY:
-            return by_status(response, method)
+            return fault_for_status(response, method)
         message = error_in(await read_refusal(response, self._client.share))
         if named and self._session.id and says_no_session(message, status, id_):
             self._session.id = ""
             return expired()
         if message is None:
-            return by_status(response, method)
+            return fault_for_status(response, method)
         self.peer.received_at = asyncio.get_running_loop().time()
-        return refused(message)
+        return fault_for_rpc_error(message)
 
     async def _list_tools(self, post: Post) -> None:
-        """Have a modern server's lists pass by, for what they say of headers."""
+        """List a modern server's tools, to learn which headers they require."""
         meta = {key: value for key, value in post.params["_meta"].items() if key in eras.ENVELOPE}
         cursor: dict[str, Raw] = {}
         for _ in range(self._limits.list_pages):
@@ -308,10 +306,10 @@ class Posting(Outbox):
                 return
             cursor = {"cursor": after}
 
-    # -- what is no request
+    # -- notifications and answers
 
-    async def _tell(self, line: bytes) -> None:
-        """Have the server accept a notification or an answer. Raises the `Fault` if it does not."""
+    async def _send_notice(self, line: bytes) -> None:
+        """Send a notification or an answer. Raises the `Fault` if the server does not accept it."""
         sent = {"content-type": JSON, "accept": request_headers.ACCEPT} | self._session.headers()
         async with self._client.exchange("POST", sent, line) as response:
             if response.is_success:
@@ -323,11 +321,11 @@ class Posting(Outbox):
 
 
 def _unanswered(body: bytes) -> Fault:
-    """A POST was answered, but not the request in it."""
+    """The fault for a response that does not answer the request."""
     try:
         message = jsonrpc.read(body)
     except Unreadable as problem:
         return violation(problem)
     if message.method is None and jsonrpc.is_present(message.error):
-        return refused(message)
-    return ProtocolViolation("it answered something that was not asked")
+        return fault_for_rpc_error(message)
+    return ProtocolViolation("its response does not answer the request")
