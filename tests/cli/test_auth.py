@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from mcp_workbench.cli import login
-from mcp_workbench.cli.app import app
 from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import NO_STORE, CatalogConfig, Config, Endpoint
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -29,6 +27,7 @@ from mcp_workbench.servers.http.callback import LoginRedirect, listening
 from mcp_workbench.servers.http.credential_stores import FileStore
 from mcp_workbench.servers.http.credentials import Credentials
 from tests.support import canary, programs
+from tests.support.commands import invoke
 from tests.support.configs import rogue, write_config
 from tests.support.oauth import SECONDS, OAuthPeer, Person, aged, come_back, person, remote
 from tests.support.procs import wait_until
@@ -328,7 +327,7 @@ def test_a_server_that_can_not_be_logged_in_to_is_told(
         "remote": {"url": peer.url},
     }
     config = write_config(tmp_path, {"dev": servers})
-    done = CliRunner().invoke(app, ["auth", "--config", str(config), *arguments])
+    done = invoke("auth", "--config", str(config), *arguments)
     assert done.exit_code == status, done.output
     assert text in done.output
     assert "Traceback" not in done.output

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from mcp_workbench import __version__
-from mcp_workbench.__main__ import serve_arguments
-from mcp_workbench.cli.app import app
+from mcp_workbench.__main__ import _is_from_host
+from tests.support.commands import invoke
 from tests.support.configs import rogue, write_config
 from tests.support.wire import environment
 
@@ -37,30 +36,29 @@ def request(number: int, method: str, params: dict[str, Any] | None = None) -> s
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}) + "\n"
 
 
-# -- which way
+# -- without a command
 
 
 @pytest.mark.parametrize(
     ("arguments", "terminal", "expected"),
     [
-        (["serve"], True, []),
-        (["serve", "--strict"], True, ["--strict"]),
-        ([], False, []),
-        (["--config", "x"], False, ["--config", "x"]),
-        ([], True, None),
-        (["--config", "x"], True, None),
-        (["--help"], False, None),
-        (["--version"], False, None),
-        (["-h"], False, None),
-        (["check"], False, None),
-        (["check", "--config", "x"], False, None),
+        (["serve"], False, False),
+        ([], False, True),
+        (["--config", "x"], False, True),
+        ([], True, False),
+        (["--config", "x"], True, False),
+        (["--help"], False, False),
+        (["--version"], False, False),
+        (["-h"], False, False),
+        (["check"], False, False),
+        (["check", "--config", "x"], False, False),
     ],
 )
 def test_a_host_without_a_command_is_served_and_a_person_is_helped(
-    arguments: list[str], *, terminal: bool, expected: list[str] | None, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], *, terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "isatty", lambda _descriptor: terminal)
-    assert serve_arguments(arguments) == expected
+    assert _is_from_host(arguments) == expected
 
 
 def test_the_bare_command_serves_a_host(tmp_path: Path):
@@ -96,18 +94,9 @@ def test_the_version_is_told(tmp_path: Path):
 
 
 def test_help_names_every_command():
-    result = CliRunner().invoke(app, ["--help"])
+    result = invoke("--help")
     assert result.exit_code == 0
     assert all(command in result.output for command in ("serve", "check", "schema", "demo"))
-
-
-@pytest.mark.parametrize("columns", [40, 60])
-@pytest.mark.parametrize("line", [["list", "--help"], ["show", "--help"], ["--help"]])
-def test_help_is_no_wider_than_the_terminal(line: list[str], columns: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    result = CliRunner().invoke(app, line)
-    assert result.exit_code == 0
-    assert [text for text in result.output.splitlines() if len(text) > columns] == []
 
 
 # -- serve
@@ -159,7 +148,7 @@ def test_a_missing_variable_is_a_warning_and_with_strict_an_error(tmp_path: Path
 
 
 def check(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["check", *arguments])
+    result = invoke("check", *arguments)
     return result.exit_code, result.output
 
 
@@ -203,11 +192,11 @@ def test_every_missing_variable_is_told_and_exits_with_2(tmp_path: Path):
 
 def test_a_report_is_on_stdout_and_what_is_wrong_with_the_file_on_stderr(tmp_path: Path):
     config = write_config(tmp_path, {"dev": {"fs": rogue(env={"A": "${NOT_SET_A}"})}})
-    missing = CliRunner().invoke(app, ["check", "--config", str(config)])
+    missing = invoke("check", "--config", str(config))
     assert (missing.exit_code, missing.stderr) == (2, "")
     assert "${NOT_SET_A} is not set" in missing.stdout
     config.write_text("{", encoding="utf-8")
-    broken = CliRunner().invoke(app, ["check", "--config", str(config)])
+    broken = invoke("check", "--config", str(config))
     assert (broken.exit_code, broken.stdout, len(broken.stderr.splitlines())) == (2, "", 2)
 
 
@@ -247,6 +236,6 @@ def test_a_command_into_which_a_variable_was_expanded_is_not_shown(
 
 
 def test_the_schema_is_the_committed_file():
-    printed = CliRunner().invoke(app, ["schema"]).output
+    printed = invoke("schema").output
     assert json.loads(printed) == json.loads((ROOT / "workbench-config.schema.json").read_text(encoding="utf-8"))
     assert printed == (ROOT / "workbench-config.schema.json").read_text(encoding="utf-8")

@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from mcp_workbench import logger
-from mcp_workbench.cli.app import app
 from mcp_workbench.cli.display import Live
 from mcp_workbench.cli.doctor_report import Course
 from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
@@ -28,6 +26,7 @@ from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows
 from tests.support import programs
 from tests.support.canary import Canaries
+from tests.support.commands import Result, invoke
 from tests.support.configs import Toolboxes, read_log, received, rogue, starts, write_config
 from tests.support.oauth import OAuthPeer, oauth_peer
 from tests.support.procs import census, needs_proc, new_marker, wait_until
@@ -49,9 +48,7 @@ ODD_SERVER = Path(__file__).parents[1] / "peers" / "odd_server.py"
 
 
 def doctor(config: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["doctor", "--config", str(config), *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke("doctor", "--config", str(config), *arguments)
 
 
 def examined(folder: Path, toolboxes: Toolboxes, *arguments: str, status: int = 0) -> dict[str, Any]:
@@ -290,10 +287,10 @@ def test_a_description_that_an_agent_can_not_choose_by_is_noted_with_the_command
             "Say what is different about each: mcp-workbench describe same TEXT",
         ),
     ]
-    checked = CliRunner().invoke(app, ["check", "--config", str(config), "--json"])
+    checked = invoke("check", "--config", str(config), "--json")
     notes = json.loads(checked.stdout)["notes"]
     assert [note["code"] for note in notes] == ["weak_description", "same_description"]
-    words = CliRunner().invoke(app, ["check", "--config", str(config)]).stdout
+    words = invoke("check", "--config", str(config)).stdout
     assert all(f"\nnote: {note['message']}\n  do: {note['advice']}\n" in words for note in notes)
 
 

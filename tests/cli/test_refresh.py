@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from mcp_workbench import Workbench, load_config, logger
-from mcp_workbench.cli.app import app
 from mcp_workbench.wire.caller import LIBRARY
 from tests.support import programs
+from tests.support.commands import Result, invoke
 from tests.support.configs import read_log, received, rogue, starts, write_config
 from tests.support.procs import wait_until
 from tests.support.screens import started
@@ -42,9 +41,7 @@ def own_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refresh(config: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["refresh", "--config", str(config), *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke("refresh", "--config", str(config), *arguments)
 
 
 def lines(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How long a person waits for a list: less than twice what importing the toolkits of a command line takes."""
+"""How long a person waits for a list: at most 1.5 times the import of `rich.console`, which is about 0.1 s."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DUMP = """
 import atexit, json, os, sys
 atexit.register(lambda: open(os.environ["DUMP_MODULES"], "w").write(json.dumps(sorted(sys.modules))))
 """
-LARGE = {"asyncio", "click", "rich", "ssl", "socket", "logging", "pathlib", "mcp", "pydantic", "httpx2"}
+MOST = 1.5
+LARGE = {"asyncio", "argparse", "click", "rich", "ssl", "socket", "logging", "pathlib", "mcp", "pydantic", "httpx2"}
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +68,10 @@ def test_at_a_terminal_neither(env: dict[str, str], line: list[str]):
 
 
 @pytest.mark.timeout(400)
-def test_a_list_and_a_completion_take_less_than_twice_the_import_of_the_toolkits(tmp_path: Path):
+def test_a_list_and_a_completion_take_little_longer_than_the_import_of_a_terminal_toolkit(tmp_path: Path):
     """CPU time, so that other work on the machine counts little; the best of three measurements counts."""
     slowest: list[float] = []
-    while len(slowest) < 3 and not [one for one in slowest if one < 2]:
+    while len(slowest) < 3 and not [one for one in slowest if one < MOST]:
         subprocess.run(
             [sys.executable, str(BENCHMARK), "--rounds", "7", "--json", str(tmp_path / "result")],
             check=True, capture_output=True, timeout=100,
@@ -78,4 +79,4 @@ def test_a_list_and_a_completion_take_less_than_twice_the_import_of_the_toolkits
         ratios: dict[str, float] = json.loads((tmp_path / "result").read_text(encoding="utf-8"))["ratios"]
         assert set(ratios) > {"list", "list at a terminal", "completion of a tool"}
         slowest.append(max(ratios.values()))
-    assert min(slowest) < 2, slowest
+    assert min(slowest) < MOST, slowest

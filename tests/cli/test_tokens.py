@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from mcp_workbench import load_config, logger
 from mcp_workbench.catalog.rendering.budget import estimate
 from mcp_workbench.cli import tokens as module
-from mcp_workbench.cli.app import app
 from mcp_workbench.surfaces.descriptions import definitions, instructions
+from tests.support.commands import Result, invoke
 from tests.support.configs import rogue, starts, write_config
 from tests.support.tokens import cost, encoding
 from tests.support.wire import environment, serving
@@ -41,9 +40,7 @@ def without_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tokens(config: Path, *arguments: str) -> Result:
-    result = CliRunner().invoke(app, ["tokens", "--config", str(config), *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke("tokens", "--config", str(config), *arguments)
 
 
 def shelf_of(folder: Path, count: int, name: str = "shelf") -> Path:

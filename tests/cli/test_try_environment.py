@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from mcp_workbench import logger
-from mcp_workbench.cli.app import app
 from tests.support.canary import Canaries
+from tests.support.commands import Result, invoke
 from tests.support.configs import write_config
 from tests.support.screens import Screen, at_terminal, seen
 from tests.support.wire import environment
@@ -72,9 +71,7 @@ def own_process(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def run(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, arguments)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return invoke(*arguments)
 
 
 def told(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -259,7 +259,7 @@ def test_ctrl_c_while_the_program_loads_shows_no_traceback():
         "import sys\n"
         "class Interrupting:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'mcp_workbench.cli.fast_parser': raise KeyboardInterrupt\n"
+        "        if name == 'mcp_workbench.cli.parser': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Interrupting())\n"
         "from mcp_workbench.__main__ import main\n"
         "main()\n"

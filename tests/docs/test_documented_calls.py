@@ -13,13 +13,12 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from mcp_workbench import load_config
-from mcp_workbench.cli.app import app
 from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.surfaces import proxy
 from tests.docs.markdown import EVERY, GUIDES, ROOT, blocks, plain, prose, sections
+from tests.support.commands import invoke
 from tests.support.documents import objects_in
 
 PARTS = {"toolbox", "server", "tool"}
@@ -46,7 +45,7 @@ def schemas(tmp_path: Path) -> dict[str, Any]:
 def help_texts() -> dict[str, str]:
     """What every command says of itself, by its command line."""
     lines = ["--help", *(f"{command.name} --help" for command in COMMANDS)]
-    return {line: CliRunner().invoke(app, line.split()).output for line in lines}
+    return {line: invoke(*line.split()).output for line in lines}
 
 
 def name_of(path: Path) -> str:

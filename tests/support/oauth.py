@@ -21,10 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from mcp_workbench import logger
-from mcp_workbench.cli.app import app
 from mcp_workbench.config.model import Endpoint, OAuthClient, ServerConfig
 from mcp_workbench.limits import DEFAULTS, Limits
 from mcp_workbench.servers.http import oauth
@@ -35,6 +33,7 @@ from mcp_workbench.storage import secure_files
 from tests.peers import browser
 from tests.support import programs
 from tests.support.canary import Canaries
+from tests.support.commands import invoke
 from tests.support.configs import write_config
 from tests.support.procs import POLL_SECONDS
 from tests.support.wire import environment
@@ -139,10 +138,9 @@ class Person(NamedTuple):
             patch.setattr(webbrowser, "open", self.browse)
             for name in set(os.environ) - set(self.env):
                 patch.delenv(name)
-            result = CliRunner().invoke(app, command, env=self.env | (env or {}))
+            result = invoke(*command, env=self.env | (env or {}))
             log.seek(0)
             logged = log.read().decode()
-        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return subprocess.CompletedProcess(command, result.exit_code, result.stdout, logged + result.stderr)
 
     def browse(self, address: str) -> bool:

@@ -25,13 +25,18 @@ class Command(NamedTuple):
     """What a shell completes the rest of the command line with, as for an `Argument`."""
 
     @property
-    def path(self) -> str:
-        """The name of its module."""
-        return f"mcp_workbench.cli.{self.module or self.name}"
+    def line(self) -> str:
+        """The beginning of its command lines."""
+        return f"mcp-workbench {self.name}".rstrip()
+
+    @property
+    def usage(self) -> str:
+        parts = (self.line, "[OPTIONS]", *(argument.metavar for argument in self.arguments), self.words)
+        return " ".join(filter(None, parts))
 
     def load(self) -> Any:
-        """Its module."""
-        return import_module(self.path)
+        """Import its module."""
+        return import_module(f"mcp_workbench.cli.{self.module or self.name}")
 
     def run(self, given: Given) -> int:
         """Do it; the exit status."""
@@ -106,3 +111,10 @@ COMMANDS = (
     Command("schema", "Print the JSON Schema of the configuration file."),
     Command("demo", "Take a tour with the servers that come with it."),
 )
+
+PROGRAM = Command("", "", options.GENERAL, words="[COMMAND] [ARGS]...", module="help_text")
+"""`mcp-workbench` without a command: it shows help, or the version."""
+
+
+def find(name: str) -> Command | None:
+    return next((command for command in COMMANDS if command.name == name), None)

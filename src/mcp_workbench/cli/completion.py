@@ -11,10 +11,10 @@ from typing import Final, TypeAlias
 
 from mcp_workbench import logger
 from mcp_workbench.catalog.definition import Definition
-from mcp_workbench.cli.commands import COMMANDS, Command
+from mcp_workbench.cli.commands import COMMANDS, Command, find
 from mcp_workbench.cli.config_selection import config_source
-from mcp_workbench.cli.fast_parser import END_OF_OPTIONS, Split, find, split_words
-from mcp_workbench.cli.options import DEBUG, Given, NotPlain, Option, read_plain
+from mcp_workbench.cli.options import DEBUG, GENERAL, HELP, Given, Option
+from mcp_workbench.cli.parser import END_OF_OPTIONS, split_words
 from mcp_workbench.config.environment import is_default, is_own
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
@@ -22,8 +22,6 @@ from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.identity import ServerIdentifier
 
 SHELLS: Final = ("bash", "zsh", "fish")
-_HELP: Final = Option("--help", "Show what a command does, and how.")
-_GENERAL: Final = (_HELP, Option("--version", "Show the version."), DEBUG)
 
 Offer: TypeAlias = tuple[str, str]
 """What may come next, and what that is."""
@@ -34,7 +32,7 @@ _FILES_META: Final = frozenset(("FILE", "FOLDER", "PROGRAM"))
 
 def complete(words: list[str], incomplete: str) -> list[Offer]:
     """What may stand in the place of a word of which only the beginning is there."""
-    while words and words[0] == "--debug":
+    while words and words[0] == DEBUG.name:
         words = words[1:]
     command = find(words[0]) if words else None
     offers = _of_command(command, words[1:], incomplete) if command is not None else _commands(words, incomplete)
@@ -48,24 +46,25 @@ def _commands(words: list[str], incomplete: str) -> list[Offer]:
     if words:
         return []
     if incomplete.startswith("-"):
-        return [(option.name, option.help) for option in _GENERAL]
+        return [(option.name, option.help) for option in (HELP, *GENERAL)]
     return [(command.name, command.summary) for command in COMMANDS]
 
 
 def _of_command(command: Command, words: list[str], incomplete: str) -> Iterable[Offer]:
     split = split_words(words, command.options)
-    given = _given(command, split)
-    if split.awaited is not None:
-        return _values(split.awaited, given, incomplete)
+    given = split.given(command)
+    last = split.options[-1] if split.options else None
+    if last is not None and last.is_incomplete and last.option is not None:
+        return _values(last.option, given, incomplete)
     if incomplete.startswith("-") and END_OF_OPTIONS not in words:
         name, equals, value = incomplete.partition("=")
         option = next((one for one in command.options if one.name == name and one.metavar), None)
         if equals and option is not None:
             found = _values(option, given, value)
             return [offer if offer == FILES else (f"{name}={offer[0]}", offer[1]) for offer in found]
-        return [(one.name, one.help) for one in (*command.options, _HELP) if one.repeated or one.key not in given]
-    if len(split.others) < len(command.arguments):
-        argument = command.arguments[len(split.others)]
+        return [(one.name, one.help) for one in (*command.options, HELP) if one.repeated or one.key not in given]
+    if len(split.arguments) < len(command.arguments):
+        argument = command.arguments[len(split.arguments)]
         found = _named(argument.known, given, incomplete) or _files(argument.metavar)
     else:
         found = _named(command.known, given, incomplete)
@@ -76,18 +75,6 @@ def _behind_dashes(found: list[Offer]) -> list[Offer]:
     """A name that begins as options do would be read as one: first comes what ends them."""
     plain = [offer for offer in found if not offer[0].startswith("-")]
     return plain if len(plain) == len(found) else [*plain, (END_OF_OPTIONS, "What follows are names.")]
-
-
-def _given(command: Command, split: Split) -> Given:
-    """What stands on the line already; an option that is wrong is none."""
-    count = len(command.arguments)
-    named = {argument.key: value for argument, value in zip(command.arguments, split.others, strict=False)}
-    words = split.options if split.awaited is None else split.options[:-1]
-    try:
-        options = read_plain(words, command.options)
-    except NotPlain:
-        options = {}
-    return Given(options | named, words=split.others[count:])
 
 
 def _values(option: Option, given: Given, incomplete: str) -> Iterable[Offer]:

@@ -1,8 +1,4 @@
-"""The options of every command, declared once, as data.
-
-Most command lines, above all those of `serve`, are parsed from it without a toolkit (`cli/fast_parser.py`). The others,
-and every help text, are built from the same data by the toolkit (`cli/app.py`).
-"""
+"""The options of every command, declared once, as data: parser, help texts and shell completion all read them."""
 
 from __future__ import annotations
 
@@ -62,8 +58,11 @@ class Given(dict[str, str]):
         return self._repeated.get(key, ())
 
 
+HELP = Option("--help", "Show this help.")
+VERSION = Option("--version", "Show the version.")
 DEBUG = Option("--debug", "Show where in the program an error came from.")
-"""It stands before the command."""
+GENERAL = (VERSION, DEBUG)
+"""Options before the command."""
 CONFIG = Option(
     "--config",
     "The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it, else "
@@ -217,27 +216,3 @@ LOGS = (
     EVERY_RUN,
     JSON._replace(help="Print JSON, for programs: a document for each line."),
 )
-
-
-class NotPlain(Exception):
-    """The arguments need the toolkit: a help text, or an error to explain."""
-
-
-def read_plain(arguments: Sequence[str], options: Sequence[Option]) -> dict[str, str]:
-    """The options that were given, by key; a flag has the value `true`. Raises `NotPlain`."""
-    known = {option.name: option for option in options}
-    given: dict[str, str] = {}
-    rest = list(reversed(arguments))
-    while rest:
-        argument = rest.pop()
-        name, equals, value = argument.partition("=")
-        option = known.get(name)
-        if option is None or bool(equals) > bool(option.metavar):
-            raise NotPlain(argument)
-        if option.metavar and not equals:
-            follows = bool(rest) and not (option.otherwise and rest[-1].startswith("-"))
-            value = rest.pop() if follows else option.otherwise
-        if option.metavar and (not value or (option.choices and value not in option.choices)):
-            raise NotPlain(argument)
-        given[option.key] = value if option.metavar else "true"
-    return given
