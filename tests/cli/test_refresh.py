@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 
 from mcp_workbench import Workbench, load_config, logger
@@ -214,9 +215,10 @@ def read_all(descriptor: int) -> str:
 
 
 def screen(text: str) -> list[str]:
-    """What stands on a terminal at the end: a line is written over after a return, and cleared by a sequence."""
-    shown = (line.rstrip("\r").rpartition("\r")[2].rpartition("\x1b[K")[2] for line in text.split("\n"))
-    return [line for line in shown if line]
+    """What stands on a terminal at the end."""
+    shown = pyte.Screen(200, 24)
+    pyte.Stream(shown).feed(text)
+    return [line.rstrip() for line in shown.display if line.strip()]
 
 
 def test_at_a_terminal_what_is_waited_for_is_shown_and_gone_at_the_end(tmp_path: Path):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.terminal import reported
 from tests.hosts.samples import Sample
@@ -44,10 +44,10 @@ class User:
 
     def run(self, command: str, /, *words: str, repeated: dict[str, list[str]] | None = None, **options: str) -> Done:
         """A command with its options and arguments by key."""
-        module = import_module(f"mcp_workbench.cli.{command}")
+        found = next(one for one in COMMANDS if command in (one.name, one.module))
         given = Given({key.rstrip("_"): value for key, value in options.items()}, words=words, repeated=repeated)
         self._capsys.readouterr()
-        status = reported(lambda: module.run(given), is_debugging=False)
+        status = reported(lambda: found.run(given), is_debugging=False)
         return Done(status, *self._capsys.readouterr())
 
     def entries(self) -> dict[str, Any]:

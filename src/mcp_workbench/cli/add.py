@@ -11,7 +11,7 @@ from typing import Any, cast
 from mcp_workbench.cli.check import warning_lines, warnings_json
 from mcp_workbench.cli.config_edit import Target, to_change
 from mcp_workbench.cli.display import is_terminal, write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import is_own
@@ -42,11 +42,6 @@ _A_COMMAND = "a command"
 
 
 def run(options: Given) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Given) -> int:
     with to_change(options) as target:
         return _add(options, target)
 

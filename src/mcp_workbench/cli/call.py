@@ -13,7 +13,7 @@ from msgspec import Raw
 from mcp_workbench.cli import display, results
 from mcp_workbench.cli.arguments import TypedArguments, read_arguments
 from mcp_workbench.cli.config_selection import read_config
-from mcp_workbench.cli.json_output import answered, print_raw
+from mcp_workbench.cli.json_output import print_raw
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.output import Output
 from mcp_workbench.cli.parameters import Parameters
@@ -46,16 +46,11 @@ _SAVE_HINT = "hint: --output FILE writes it to a file"
 
 
 def run(options: Given) -> int:
-    """The exit status."""
-    return answered(options, lambda: _call(options))
-
-
-def _call(options: Given) -> int:
     output = _output(options)
     config = read_config(options, always_say_file=True)
     identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
     server = find_server(config, identifier.toolbox, identifier.server)
-    known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
+    known = known_tools(config, [server]).get(server.identifier)
     typed, arguments = TypedArguments.read(options.words), None
     if known is not None and identifier.tool in known.listing.tools:
         arguments = _from_memory(typed, known, identifier)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mcp_workbench.cli.config_selection import refuse, source_to_look_at
+from mcp_workbench.cli.config_selection import source_to_look_at
 from mcp_workbench.cli.display import Block, Words, write
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.server_states import Found, known_tools, server_count, state_of
-from mcp_workbench.cli.terminal import USAGE, say
+from mcp_workbench.cli.terminal import USAGE
 from mcp_workbench.config.model import Endpoint, ServerConfig, ToolboxConfig
 from mcp_workbench.doctor.config_checks import CONFIG_WARNING, ConfigChecks, inspect
 from mcp_workbench.doctor.descriptions import description_findings
 from mcp_workbench.doctor.findings import Finding
-from mcp_workbench.errors import WorkbenchError
 from mcp_workbench.text.redact import SECRET_LENGTH
 from mcp_workbench.text.sanitize import count, escape
 
@@ -28,17 +27,13 @@ _NOT_TRUSTED = "note: you have not trusted this file as it is now, so other comm
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    try:
-        source, is_trusted = source_to_look_at(options)
-        entries = inspect(source)
-    except WorkbenchError as error:
-        return refuse(error, options)
+    source, is_trusted = source_to_look_at(options)
+    entries = inspect(source)
     config = entries.config
     known = known_tools(config, config.servers()) if is_trusted else {}  # the file may name another catalog
     missing = any(server.missing for server in config.servers())
     if "json" in options:
-        say(json.dumps(_as_json(entries, known), ensure_ascii=False))
+        print_json(_as_json(entries, known))
     else:
         write(*_as_text(entries, known))
         if not is_trusted:

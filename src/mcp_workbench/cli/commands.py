@@ -39,10 +39,14 @@ class Command(NamedTuple):
         return import_module(f"mcp_workbench.cli.{self.module or self.name}")
 
     def run(self, given: Given) -> int:
-        """Do it; the exit status."""
+        """Run the command; return the exit status. With `--json`, a failure is a JSON document too."""
         module = self.load()
-        gc.enable()  # `__main__` turns it off: nothing of what is imported is garbage
-        return module.run(given)
+        gc.enable()  # `__main__` disables it during imports
+        if "json" not in given:
+            return module.run(given)
+        from mcp_workbench.cli.json_output import answered  # noqa: PLC0415 -- `serve` starts without it
+
+        return answered(given, lambda: module.run(given))
 
 
 COMMANDS = (

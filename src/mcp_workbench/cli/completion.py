@@ -19,7 +19,6 @@ from mcp_workbench.config.environment import is_default, is_own
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.model import Config
 from mcp_workbench.errors import WorkbenchError
-from mcp_workbench.identity import ServerIdentifier
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -193,7 +192,7 @@ def _definitions(config: Config, given: Given) -> Mapping[str, Definition]:
         return {}
     from mcp_workbench.cli.server_states import known_tools  # noqa: PLC0415 -- as above
 
-    known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
+    known = known_tools(config, [server]).get(server.identifier)
     return known.listing.tools if known is not None else {}
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TextIO
 
 from mcp_workbench import logger
+from mcp_workbench.cli.display import is_terminal, write
 from mcp_workbench.cli.json_output import print_failure
-from mcp_workbench.cli.terminal import note, report
+from mcp_workbench.cli.terminal import is_agreed, note, report
 from mcp_workbench.config.jsonc.source import SourceText, read_source
 from mcp_workbench.config.load import config_of
 from mcp_workbench.config.locate import FILE_NAME, VARIABLE, find_config, has_project_file, user_config
@@ -48,7 +48,7 @@ def source_to_look_at(options: Mapping[str, str]) -> tuple[SourceText, bool]:
 
 def say_used(file: str, options: Mapping[str, str]) -> None:
     """Say on stderr which configuration is used. A script that named the file itself gets no line."""
-    if (options.get("config") or os.environ.get(VARIABLE)) and not _is_terminal(sys.stderr):
+    if (options.get("config") or os.environ.get(VARIABLE)) and not is_terminal(sys.stderr):
         return
     home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 -- pathlib is not needed for it
     short = f"~{file.removeprefix(home)}" if home and file.startswith(f"{home}/") else file
@@ -96,20 +96,12 @@ def _not_trusted(place: str, *, is_changed: bool) -> ConfigError:
 
 def _is_person_there() -> bool:
     """The question goes to stderr, so that the output can go to a file."""
-    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    from mcp_workbench.cli.display import is_terminal  # noqa: PLC0415 -- completion does without it
-
-    return is_terminal(stream)
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
     """Whether the person at the terminal, shown what the file starts, wants it used this once."""
-    from mcp_workbench.cli.display import write  # noqa: PLC0415
-    from mcp_workbench.cli.terminal import is_agreed  # noqa: PLC0415 -- as above
-    from mcp_workbench.cli.trust import show_contents  # noqa: PLC0415
+    from mcp_workbench.cli.trust import show_contents  # noqa: PLC0415 -- most folders have no such file
 
     why = "has changed since you trusted it" if is_changed else "came with this folder, and you have not trusted it"
     show_contents(f"{place} {why}. It can start and reach:", source, to=sys.stderr)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcp_workbench.cli.config_edit import Target, to_edit, unknown
+from mcp_workbench.cli.config_edit import to_edit, unknown
 from mcp_workbench.cli.display import write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.terminal import note
 from mcp_workbench.doctor.descriptions import weakness
 from mcp_workbench.text.sanitize import escape
@@ -21,22 +21,13 @@ the file stay as they are.
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
-    with to_edit(options) as target:
-        return _describe(options, target)
-
-
-def _describe(options: Mapping[str, str], target: Target) -> int:
     toolbox, text = options["toolbox"], options["text"]
-    before = target.descriptions()
-    if toolbox not in before:
-        raise unknown("toolbox", toolbox, list(before), target)
-    changed = target.with_member(("toolboxes", toolbox, "description"), text)
-    changed.write()
+    with to_edit(options) as target:
+        before = target.descriptions()
+        if toolbox not in before:
+            raise unknown("toolbox", toolbox, list(before), target)
+        changed = target.with_member(("toolboxes", toolbox, "description"), text)
+        changed.write()
     problem = weakness(changed.checked().toolboxes[toolbox])
     if "json" in options:
         told = {"ok": True, "file": str(target.path), "toolbox": toolbox, "description": text}

@@ -15,7 +15,7 @@ from typing import Final
 from mcp_workbench.cli import display, manual
 from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.cli.display import Block, Column, Table, Words, is_dumb, is_terminal
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.manual import COMMAND, ManualHit, ManualPage, Section, search
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
@@ -72,11 +72,6 @@ _HITS_SHOWN: Final = 12
 
 
 def run(options: Given) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Given) -> int:
     known = manual.pages()
     if "search" in options:
         _search(options, known)

@@ -19,7 +19,7 @@ from mcp_workbench import logger
 from mcp_workbench.cli.config_selection import config_source, log_level, say_used
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
 from mcp_workbench.cli.doctor_report import Course, as_json, finding_lines, summary
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.server_states import server_count
 from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.config.keys import TIMEOUT_MOST_SECONDS
@@ -29,7 +29,6 @@ from mcp_workbench.doctor.environment_trial import finding_of, try_environment, 
 from mcp_workbench.doctor.examination import examine, limited
 from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
 from mcp_workbench.errors import ConfigError, SpawnFailed
-from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import count, escape, slashed
 
@@ -47,20 +46,15 @@ if there is any warning."""
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
     logger.log.set_level(log_level(options, otherwise="error"))
     seconds = _seconds(options)
     checks = inspect(config_source(options))
     if "json" not in options:
         say_used(checks.config.file, options)
     named = options.get("toolbox", "")
-    toolboxes = (find_toolbox(checks.config, named).name,) if named else tuple(checks.config.toolboxes)
-    servers = [server for server in checks.config.servers() if server.toolbox in toolboxes]
-    order = [ServerIdentifier(server.toolbox, server.name) for server in servers]
+    toolboxes = (find_toolbox(entries.config, named).name,) if named else tuple(entries.config.toolboxes)
+    servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
+    order = [server.identifier for server in servers]
     with Live() as live:
         course = Course(order, live, is_quiet="json" in options)
         report = asyncio.run(course.watched(examine(checks, toolboxes, course, seconds=seconds)))

@@ -12,7 +12,7 @@ from mcp_workbench.cli.config_edit import Target, differences, to_import
 from mcp_workbench.cli.display import Block, Words, is_terminal, write
 from mcp_workbench.cli.host_report import ACCEPT, carried_lines, held_back, lost_lines, rules_json
 from mcp_workbench.cli.import_preview import Import, prepare_import
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.terminal import is_agreed
 from mcp_workbench.config.environment import HOST_FOLDERS
 from mcp_workbench.errors import ConfigError
@@ -31,11 +31,6 @@ carried over is not imported. Your hosts' files are not changed; 'mcp-workbench 
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
     with to_import(options) as before:
         return _import(options, before)
 

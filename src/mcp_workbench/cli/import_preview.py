@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from mcp_workbench.cli.config_edit import Target
 from mcp_workbench.cli.server_states import known_tools
-from mcp_workbench.config.jsonc.source import SourceText as ConfigSource
+from mcp_workbench.config.jsonc.source import SourceText
 from mcp_workbench.config.load import DEFAULT_TOOLBOX, config_of
 from mcp_workbench.doctor.recognition import Service, Traits, recognize
 from mcp_workbench.errors import ConfigError
@@ -132,7 +132,7 @@ def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]
     toolboxes = {"import": {"description": "import", "mcpServers": entries}}
     tree = {key: value for key, value in before.tree.items() if key != "mcpServers"} | {"toolboxes": toolboxes}
     try:
-        config = config_of(ConfigSource(json.dumps(tree), str(before.path)), strict=False)
+        config = config_of(SourceText(json.dumps(tree), str(before.path)), strict=False)
     except ConfigError:  # an entry can't be used: `prepare_import` reports it by its name
         return [[] for _ in found]
     known = known_tools(config, config.servers())

@@ -14,7 +14,6 @@ from mcp_workbench.cli.config_selection import say_used
 from mcp_workbench.cli.display import Words, write
 from mcp_workbench.cli.host_report import Installed, as_json, as_text
 from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
-from mcp_workbench.cli.json_output import answered
 from mcp_workbench.cli.options import Given
 from mcp_workbench.config.locate import VARIABLE, user_config
 from mcp_workbench.errors import ConfigError
@@ -82,11 +81,6 @@ class Setup(NamedTuple):
 
 
 def run(options: Given) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Given) -> int:
     setup = _setup(options)
     if setup.target.known is not None and "json" not in options:
         say_used(str(setup.target.path), options)

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Raw
 
 from mcp_workbench.cli.display import is_terminal
-from mcp_workbench.cli.terminal import FAILURE, USAGE, hint_of
-from mcp_workbench.errors import ConfigError, RequestError, WorkbenchError
+from mcp_workbench.cli.terminal import exit_status, hint_of
+from mcp_workbench.errors import WorkbenchError
 
 
 def print_json(value: Any) -> None:
@@ -47,7 +47,7 @@ def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
 def print_failure(error: WorkbenchError) -> int:
     """What went wrong, for a program; the exit status. The code is the one that a client of the wire gets."""
     print_json(failure(error))
-    return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
+    return exit_status(error)
 
 
 def failure(error: WorkbenchError) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
 from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.display import Block, Column, Table, Words
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.server_states import DISABLED, Known, State, known_tools, state_of
 from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find_server, find_toolbox
-from mcp_workbench.identity import ServerIdentifier
 
 HELP = """List toolboxes with their servers; the servers of one toolbox with their tools; or the tools of one server.
 
@@ -42,11 +41,6 @@ class Group(NamedTuple):
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _list(options))
-
-
-def _list(options: Mapping[str, str]) -> int:
     config = read_config(options)
     groups = tuple(_groups(config, options.get("toolbox", ""), options.get("server", "")))
     has_tools = "toolbox" in options
@@ -66,9 +60,7 @@ def _groups(config: Config, toolbox: str, server: str) -> Iterator[Group]:
         chosen = [one for box in boxes for one in box.servers.values()]
     known = known_tools(config, chosen)
     for box in boxes:
-        rows = [
-            _row(one, known.get(ServerIdentifier(one.toolbox, one.name))) for one in chosen if one.toolbox == box.name
-        ]
+        rows = [_row(one, known.get(one.identifier)) for one in chosen if one.toolbox == box.name]
         rows += [Row(name, DISABLED) for name in box.disabled if not server]
         yield Group(box, tuple(rows))
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import re
-import signal
 import sys
 import threading
 import webbrowser
@@ -17,10 +16,11 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import ServerCache
-from mcp_workbench.cli.config_selection import chosen, log_level, refuse
-from mcp_workbench.cli.terminal import report, say
-from mcp_workbench.command_errors import LoginFailed, TrustFailed
+from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.cli.config_selection import chosen, log_level
+from mcp_workbench.cli.display import is_terminal
+from mcp_workbench.cli.terminal import say
+from mcp_workbench.command_errors import LoginFailed
 from mcp_workbench.config.model import Config, Endpoint, ServerConfig
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.limits import DEFAULTS, Limits
@@ -66,9 +66,6 @@ async def opened(address: str) -> bool:
     return await done
 
 
-INTERRUPTED = 128 + signal.SIGINT
-
-
 class LoginTarget(NamedTuple):
     """A remote server, and where its login is kept."""
 
@@ -83,29 +80,21 @@ class LoginTarget(NamedTuple):
         return slashed(self.server.toolbox, self.server.name)
 
     @property
-    def login_key(self) -> str:
-        return _filed_as(self.endpoint)
+    def credentials_key(self) -> str:
+        return _credentials_key(self.endpoint)
 
 
-def _filed_as(endpoint: Endpoint) -> str:
-    return login_key(str(server_url(endpoint)), endpoint.oauth)
+def _credentials_key(endpoint: Endpoint) -> str:
+    return filed_as(str(server_url(endpoint)), endpoint.oauth)
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    try:
-        place = _place(options)
-        asyncio.run(log_out(place) if "logout" in options else log_in(place, opens="no_browser" not in options))
-    except ConfigError as error:
-        return refuse(error, options)
-    except (LoginFailed, TrustFailed) as error:
-        return report(error)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    target = _target(options)
+    asyncio.run(log_out(target) if "logout" in options else log_in(target, opens="no_browser" not in options))
     return 0
 
 
-def _place(options: Mapping[str, str]) -> LoginTarget:
+def _target(options: Mapping[str, str]) -> LoginTarget:
     """The server that was named. Raises `ConfigError`, or `LoginFailed` where it has no logins."""
     config, _ = chosen(options)
     logger.log.set_level(log_level(options, otherwise="warning"))
@@ -141,50 +130,50 @@ def _check_logins(name: str, endpoint: Endpoint) -> None:
 # -- in
 
 
-async def log_in(place: LoginTarget, *, opens: bool) -> None:
+async def log_in(target: LoginTarget, *, opens: bool) -> None:
     """Log in, and keep it. Raises `LoginFailed`."""
     await logins.load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
 
-    client, limits = place.endpoint.oauth, place.limits
+    client, limits = target.endpoint.oauth, target.limits
     if client.logs_in_itself:
-        async with Authority(place.endpoint, limits) as authority:
+        async with Authority(target.endpoint, limits) as authority:
             token = await oauth.client_token(authority, client, limits)
         granted = f" ({logger.foreign(token.scope)})" if token.scope else ""
-        say(f"{place.name}: its client credentials work{granted}. `serve` logs in with them; nothing is stored.")
+        say(f"{target.name}: its client credentials work{granted}. `serve` logs in with them; nothing is stored.")
         return
-    async with listening(client.callback_port, limits) as callback, Authority(place.endpoint, limits) as authority:
+    async with listening(client.callback_port, limits) as callback, Authority(target.endpoint, limits) as authority:
 
-        async def ask(address: str, state: str) -> oauth.AuthorizationResponse:
-            answer = await _asked(place, checked(address), state, callback, opens=opens)
-            return oauth.AuthorizationResponse(answer.code, answer.iss)
+        async def ask(address: str, state: str) -> oauth.Returned:
+            answer = await _asked(target, checked(address), state, callback, opens=opens)
+            return oauth.Returned(answer.code, answer.iss)
 
-        login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(place))
+        login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(target))
     if login is None:
-        say(f"{place.name} wants no login: it answers without.")
+        say(f"{target.name} wants no login: it answers without.")
         return
     try:
-        await place.credentials.replace(login)
+        await target.credentials.replace(login)
     except Unusable as error:
         hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
-        raise LoginFailed(f"the login can't be kept in {place.credentials.name}: {error}", hint=hint) from None
-    _forget_lists(place)
+        raise LoginFailed(f"the login can't be kept in {target.credentials.name}: {error}", hint=hint) from None
+    _forget_lists(target)
     scope = f" ({logger.foreign(login.scope)})" if login.scope else ""
-    say(f"{place.name}: logged in{scope}. The login is kept in {place.credentials.name}.")
+    say(f"{target.name}: logged in{scope}. The login is kept in {target.credentials.name}.")
 
 
-async def _before(place: LoginTarget) -> Login | None:
+async def _before(target: LoginTarget) -> Login | None:
     """The login so far; None also where it can't be read, which is told when the new one can't be kept."""
     try:
-        return await place.credentials.read(place.login_key)
+        return await target.credentials.read(target.credentials_key)
     except Unusable:
         return None
 
 
-async def _asked(place: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
+async def _asked(target: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
     """What a person's browser brings back from an address."""
-    say(f"{place.name} wants a login at {origin_text(httpx2.URL(address))}.")
-    seconds = place.limits.login_wait_seconds
+    say(f"{target.name} wants a login at {shown_origin(httpx2.URL(address))}.")
+    seconds = target.limits.login_wait_seconds
     try:
         with in_background(_show(address, opens=opens)):
             async with asyncio.timeout(seconds):
@@ -201,14 +190,14 @@ async def _show(address: str, *, opens: bool) -> None:
         say("It is opened in your browser.")
     if not opens or not await opened(address):
         say(f"Open this address in a browser:\n\n{address}\n")
-    if _is_terminal():
+    if is_terminal(sys.stdin):
         say("If the browser can't come back by itself, paste the address that it ends at:")
 
 
 async def _first(callback: Callback, state: str) -> LoginRedirect:
     """What comes back by itself, or what is pasted at a terminal."""
     with in_background(callback.answer(state)) as answered:
-        if not _is_terminal():
+        if not is_terminal(sys.stdin):
             return await answered
         with in_background(pasted(state)) as typed:
             done, _ = await asyncio.wait((answered, typed), return_when=asyncio.FIRST_COMPLETED)
@@ -244,16 +233,12 @@ async def _line() -> str:
     return await read
 
 
-def _is_terminal() -> bool:
-    return sys.stdin is not None and sys.stdin.isatty()
-
-
-def _forget_lists(place: LoginTarget) -> None:
+def _forget_lists(target: LoginTarget) -> None:
     """Delete the stored lists of servers with this login: another account may see other tools."""
-    memory = ServerCache(place.config, place.limits)
+    memory = Memory(target.config, target.limits)
     try:
-        for server in place.config.servers():
-            if isinstance(server.target, Endpoint) and _filed_as(server.target) == place.login_key:
+        for server in target.config.servers():
+            if isinstance(server.target, Endpoint) and _credentials_key(server.target) == target.credentials_key:
                 memory.forget(server)
     finally:
         memory.close()
@@ -262,28 +247,28 @@ def _forget_lists(place: LoginTarget) -> None:
 # -- out
 
 
-async def log_out(place: LoginTarget) -> None:
+async def log_out(target: LoginTarget) -> None:
     """Forget a login, here and where it comes from. Raises `LoginFailed`."""
     try:
-        login = await place.credentials.forget(place.login_key)
+        login = await target.credentials.forget(target.credentials_key)
     except Unusable as error:
-        raise LoginFailed(f"the login can't be removed from {place.credentials.name}: {error}") from None
+        raise LoginFailed(f"the login can't be removed from {target.credentials.name}: {error}") from None
     if login is None:
-        say(f"{place.name}: no login is kept in {place.credentials.name}.")
+        say(f"{target.name}: no login is kept in {target.credentials.name}.")
         return
-    _forget_lists(place)
-    say(f"{place.name}: logged out. {await _revoked(place, login)}")
+    _forget_lists(target)
+    say(f"{target.name}: logged out. {await _revoked(target, login)}")
 
 
-async def _revoked(place: LoginTarget, login: Login) -> str:
+async def _revoked(target: LoginTarget, login: Login) -> str:
     await logins.load_oauth()
     from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
 
     if not login.revocation_endpoint:
         return "Its authorization server offers no way to revoke it; it ends by itself."
     try:
-        async with Authority(place.endpoint, place.limits) as authority:
-            done = await oauth.revoke(authority, login)
+        async with Authority(target.endpoint, target.limits) as authority:
+            done = await oauth.revoked(authority, login)
     except LoginFailed as error:
         return f"It could not be revoked, and ends by itself: {error}"
     return "It was revoked." if done else "Its authorization server did not revoke it; it ends by itself."

@@ -6,17 +6,15 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from mcp_workbench.activity.reading import LoggedLine, RecordedCall, RecordReader
 from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Tone, Words, write
-from mcp_workbench.cli.json_output import answered
 from mcp_workbench.cli.status import find_record
 from mcp_workbench.cli.status_view import milliseconds, moment, time_of_day
 from mcp_workbench.errors import RequestError
-from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.logger import LEVELS
 from mcp_workbench.text.sanitize import escape, slashed
 
@@ -46,46 +44,29 @@ class LogLine(ABC):
         """For a program."""
 
 
-class LogView(ABC):
-    """All of one kind."""
+class Source(NamedTuple):
+    """Where entries of one kind come from."""
 
-    most: int
-    """How many are kept."""
-    nothing: str
-    """What workbenches have not done where there are none."""
-
-    def __init__(self, reader: RecordReader) -> None:
-        self._reader = reader
-
-    @abstractmethod
-    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
-        """Those behind one, of workbenches that run or of all."""
-
-    @abstractmethod
-    def newest(self) -> int:
-        """The number of the last one; they begin anew in a record that was made anew."""
+    after: Callable[[int, bool], Sequence[LogLine]]
+    """The entries after one, by its number: of running workbenches, or of all."""
+    newest: Callable[[], int]
+    """The number of the last entry. Numbers start over when the record is created again."""
+    activity: str
+    """Completes "No workbench has ..."."""
 
 
-class Lines(LogView):
-    most = DEFAULTS.record_lines
-    nothing = "logged such lines"
+def _lines(reader: RecordReader) -> Source:
+    def after(last: int, everything: bool) -> list[LogLine]:  # noqa: FBT001 -- two sources share the signature
+        return [LineEntry(line) for line in reader.lines(last, everything=everything)]
 
-    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
-        return [LineEntry(line) for line in self._reader.lines(last, everything=everything)]
-
-    def newest(self) -> int:
-        return self._reader.newest_line()
+    return Source(after, reader.newest_line, "logged such lines")
 
 
-class CallLog(LogView):
-    most = DEFAULTS.record_calls
-    nothing = "had such calls"
+def _calls(reader: RecordReader) -> Source:
+    def after(last: int, everything: bool) -> list[LogLine]:  # noqa: FBT001
+        return [CallEntry(call) for call in reader.calls(last, everything=everything)]
 
-    def after(self, last: int, *, everything: bool) -> Sequence[LogLine]:
-        return [CallEntry(call) for call in self._reader.calls(last, everything=everything)]
-
-    def newest(self) -> int:
-        return self._reader.newest_call()
+    return Source(after, reader.newest_call, "had such calls")
 
 
 class LineEntry(LogLine):
@@ -133,6 +114,7 @@ class CallEntry(LogLine):
         }
 
 
+_MOST_DIGITS = 9
 LOGS_LINES = 50
 """Lines that `mcp-workbench logs` shows: two screens."""
 
@@ -147,16 +129,10 @@ With --calls it shows tool calls instead, each with its duration and outcome. If
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
-    kind, everything = CallLog if "calls" in options else Lines, "all" in options
-    most, is_meant = _count(options, kind.most), _filter(options)
-    source = kind(find_record())
+    everything, most, is_meant = "all" in options, _count(options), _filter(options)
+    source = (_calls if "calls" in options else _lines)(find_record())
     last = source.newest()
-    found = source.after(0, everything=everything)
+    found = source.after(0, everything)
     meant = [entry for entry in found if entry.id <= last and is_meant(entry)]
     _show(meant[-most:] if most else (), options)
     if "follow" not in options:
@@ -169,7 +145,7 @@ def _run(options: Mapping[str, str]) -> int:
             if source.newest() < last:
                 last = 0
             # A workbench that ends meanwhile still says why.
-            entries = source.after(last, everything=True)
+            entries = source.after(last, True)  # noqa: FBT003
             last = max((entry.id for entry in entries), default=last)
             _show([entry for entry in entries if is_meant(entry)], options)
     except KeyboardInterrupt:
@@ -184,11 +160,11 @@ def _show(entries: Sequence[LogLine], options: Mapping[str, str]) -> None:
     sys.stdout.flush()
 
 
-def _nothing(source: LogView, *, everything: bool) -> str:
+def _nothing(source: Source, *, everything: bool) -> str:
     """What a person is told who would see nothing."""
     if everything:
-        return f"No workbench has {source.nothing}."
-    return f"No workbench that runs has {source.nothing}. Those that ended: logs --all"
+        return f"No workbench has {source.activity}."
+    return f"No workbench that runs has {source.activity}. Those that ended: logs --all"
 
 
 def _filter(options: Mapping[str, str]) -> Callable[[LogLine], bool]:
@@ -202,9 +178,9 @@ def _filter(options: Mapping[str, str]) -> Callable[[LogLine], bool]:
     return is_meant
 
 
-def _count(options: Mapping[str, str], most: int) -> int:
+def _count(options: Mapping[str, str]) -> int:
     """How many of them. Raises `RequestError`."""
     written = options.get("lines", str(LOGS_LINES))
     if not (written.isascii() and written.isdigit()):
         raise RequestError("--lines must be a whole number", hint="Write, for example, --lines 100")
-    return min(int(written[: len(str(most)) + 1]), most)
+    return int(written[:_MOST_DIGITS])

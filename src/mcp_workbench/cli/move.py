@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mcp_workbench.cli.config_edit import Target, to_edit, unknown
 from mcp_workbench.cli.display import write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.server_states import known_tools
 from mcp_workbench.doctor.recognition import Traits, recognize, summary
 from mcp_workbench.errors import ConfigError
@@ -32,11 +32,6 @@ Servers = Mapping[str, Mapping[str, Any]]
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
     server, to = options["server"], options.get("to", "")
     if not to:
         raise ConfigError(f"where is '{escape(server)}' to be moved?", hint="Pass --to TOOLBOX.")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from mcp_workbench.catalog.snapshot import ToolCount
-from mcp_workbench.cli.config_selection import chosen, refuse
+from mcp_workbench.cli.config_selection import chosen
+from mcp_workbench.cli.display import Live, Words
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.terminal import FAILURE, say
 from mcp_workbench.config.model import Config
-from mcp_workbench.errors import ConfigError, ConnectFailed, WorkbenchError
+from mcp_workbench.errors import ConfigError, ConnectFailed
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import slashed
 from mcp_workbench.text.tracebacks import shorten
@@ -57,28 +56,21 @@ class Outcome(NamedTuple):
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    try:
-        config, toolboxes = chosen(options)
-    except WorkbenchError as error:
-        return refuse(error, options)
-    try:
-        outcomes = asyncio.run(_refresh(config, toolboxes, Progress(quiet="json" in options)))
-    except ConfigError as error:
-        return refuse(error, options)
+    config, toolboxes = chosen(options)
+    with Live() as live:
+        outcomes = asyncio.run(_refresh(config, toolboxes, Progress(live, is_quiet="json" in options)))
     failed = any(outcome.error for outcome in outcomes)
     if "json" in options:
-        document = {"ok": not failed, "file": config.file, "servers": [outcome.as_json() for outcome in outcomes]}
-        say(json.dumps(document, ensure_ascii=False))
+        print_json({"ok": not failed, "file": config.file, "servers": [outcome.as_json() for outcome in outcomes]})
     return FAILURE if failed else 0
 
 
 class Progress:
     """A line for each server when it is done; at a terminal also one that tells what is under way."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty()
+    def __init__(self, live: Live, *, is_quiet: bool) -> None:
+        self._live = live
+        self._is_quiet = is_quiet
         self._waiting: dict[ServerIdentifier, None] = {}
 
     def began(self, server: ServerIdentifier) -> None:
@@ -87,22 +79,15 @@ class Progress:
 
     def done(self, outcome: Outcome) -> None:
         self._waiting.pop(outcome.server, None)
-        self._clear()
-        if not self._quiet:
+        self._live.clear()
+        if not self._is_quiet:
             say(outcome.line())
         self._show()
 
     def _show(self) -> None:
-        if self._live and self._waiting:
+        if self._waiting and not self._is_quiet:
             names = ", ".join(slashed(*server.parts()) for server in self._waiting)
-            width = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r\x1b[K{f'waiting for {names}'[: width - 1]}")
-            sys.stderr.flush()
-
-    def _clear(self) -> None:
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._live.show(Words(f"waiting for {names}", "quiet"))
 
 
 async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress) -> list[Outcome]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from mcp_workbench.cli.config_edit import Target, to_change, unknown
 from mcp_workbench.cli.display import write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.config.load import DEFAULT_TOOLBOX
 from mcp_workbench.errors import ConfigError
 from mcp_workbench.text.sanitize import escape, slashed
@@ -17,24 +17,14 @@ Its comments are removed with it; everything else in the file stays as it is."""
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
-    with to_change(options) as target:
-        return _remove(options, target)
-
-
-def _remove(options: Mapping[str, str], target: Target) -> int:
     toolbox, server = options["toolbox"], options.get("server", "")
-    if target.known is None:
-        raise ConfigError("there is no configuration yet", file=target.path, hint="Add a server first.")
-    servers = target.servers()
-    if toolbox not in servers:
-        raise unknown("toolbox", toolbox, list(servers), target)
-    changed = _without_server(target, toolbox, server) if server else _without_toolbox(target, toolbox)
-    changed.write()
+    with to_change(options) as target:
+        if target.known is None:
+            raise ConfigError("there is no configuration yet", file=target.path, hint="Add a server first.")
+        if toolbox not in (servers := target.servers()):
+            raise unknown("toolbox", toolbox, list(servers), target)
+        changed = _without_server(target, toolbox, server) if server else _without_toolbox(target, toolbox)
+        changed.write()
     what = slashed(toolbox, server) if server else f"toolbox {escape(toolbox)}"
     if "json" in options:
         print_json({"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server or None})

@@ -63,7 +63,7 @@ def _read(memory: ServerCache, servers: list[ServerConfig]) -> Iterator[tuple[Se
                 continue
             limits = DEFAULTS.bounded(server.bounds)
             listing = take_listing(entry.items, server.tool_filters, limits)
-            yield ServerIdentifier(server.toolbox, server.name), Known(listing, entry.listed_at, _offer(record, entry))
+            yield server.identifier, Known(listing, entry.listed_at, _offer(record, entry))
         if not (servers := missing):
             return
 

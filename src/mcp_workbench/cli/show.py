@@ -11,12 +11,12 @@ from mcp_workbench.catalog.snapshot import ServerTools
 from mcp_workbench.cli import display
 from mcp_workbench.cli.config_selection import read_config
 from mcp_workbench.cli.display import Block, Verbatim, Words
-from mcp_workbench.cli.json_output import answered, print_raw
-from mcp_workbench.cli.results import decoded, word
+from mcp_workbench.cli.json_output import print_raw
+from mcp_workbench.cli.results import decoded, readable, word
 from mcp_workbench.cli.server_states import checked_tool, known_tools
 from mcp_workbench.config.model import Config, ServerConfig, find_server
 from mcp_workbench.errors import ConnectFailed, Fault
-from mcp_workbench.identity import ServerIdentifier, ToolIdentifier
+from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.wire import jsonrpc
 
 HELP = """Show one tool: its signature, its description, what its server says about its effects, and its schemas.
@@ -33,11 +33,6 @@ _HINTS: Final = {
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _show(options))
-
-
-def _show(options: Mapping[str, str]) -> int:
     config = read_config(options, always_say_file=True)
     identifier = ToolIdentifier(options["toolbox"], options["server"], options["tool"])
     listing = listing_of(config, find_server(config, identifier.toolbox, identifier.server))
@@ -52,7 +47,7 @@ def _show(options: Mapping[str, str]) -> int:
 
 def listing_of(config: Config, server: ServerConfig) -> ServerTools:
     """What a server lists, from the disk where it did before. Raises `ConnectFailed`."""
-    known = known_tools(config, [server]).get(ServerIdentifier(server.toolbox, server.name))
+    known = known_tools(config, [server]).get(server.identifier)
     if known is not None:
         return known.listing
     display.write(f"'{server.name}' never listed its tools, so it is started now", to=sys.stderr)
@@ -68,14 +63,13 @@ async def _asked(config: Config, server: ServerConfig) -> ServerTools:
     async with Workbench(config) as workbench:
         router = workbench.at(LIBRARY)
         try:
-            return await router.pool.handle(ServerIdentifier(server.toolbox, server.name)).lists.list_tools()
+            return await router.pool.handle(server.identifier).lists.list_tools()
         except Fault as fault:
             raise ConnectFailed(server.toolbox, server.name, fault) from None
 
 
 def _as_text(identifier: ToolIdentifier, definition: Definition) -> Iterator[Block]:
     from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- programs do without it
-    from mcp_workbench.cli.results import readable  # noqa: PLC0415 -- as above
 
     fields = jsonrpc.fields(definition.raw)
     schema = decoded(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT))

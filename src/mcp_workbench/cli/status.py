@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from mcp_workbench.activity.reading import RecordReader
 from mcp_workbench.activity.writer import VARIABLE, record_path
 from mcp_workbench.cli.display import Block, Words, is_dumb, is_terminal, terminal_rows, write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.status_view import as_json, blocks, fitted
 from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.errors import RequestError
@@ -24,11 +24,6 @@ With --watch it fills the terminal: arrows and PgUp/PgDn scroll, / filters, Esc 
 Every workbench of yours records this in a small file; the last second may be missing. Nothing is started."""
 
 
-def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
 def find_record() -> RecordReader:
     """The record of this user. Raises `RecordFailed`."""
     path = record_path(os.environ)
@@ -37,7 +32,7 @@ def find_record() -> RecordReader:
     return RecordReader(path, DEFAULTS)
 
 
-def _run(options: Mapping[str, str]) -> int:
+def run(options: Mapping[str, str]) -> int:
     reader, everything = find_record(), "all" in options
     if "watch" in options:
         if "json" in options or is_dumb() or not is_terminal(sys.stdout) or not is_terminal(sys.stdin):

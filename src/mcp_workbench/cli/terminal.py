@@ -43,6 +43,10 @@ def report(error: WorkbenchError) -> int:
     # Why servers fail takes more than a line to explain; the other hints say all there is to know.
     more = _page_of(error) if error.hint and isinstance(error, _OF_SERVERS) else ""
     tell(str(error), hint_of(error), more)
+    return exit_status(error)
+
+
+def exit_status(error: WorkbenchError) -> int:
     return USAGE if isinstance(error, ConfigError | RequestError) else FAILURE
 
 

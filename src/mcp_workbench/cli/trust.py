@@ -11,7 +11,7 @@ from typing import NamedTuple, TextIO
 
 from mcp_workbench import logger
 from mcp_workbench.cli.display import Block, Column, Table, Tone, Words, is_terminal, write
-from mcp_workbench.cli.json_output import answered, print_json
+from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.terminal import FAILURE, is_agreed
 from mcp_workbench.command_errors import TrustFailed
 from mcp_workbench.config.jsonc.source import BOM, SourceText, read_source
@@ -37,12 +37,7 @@ _PLAIN = r"[^\s,']*"
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
     logger.log.set_level("error")
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
     if "list" in options and ("remove" in options or "file" in options):
         raise ConfigError("--list takes no file, and no --remove", hint="It lists everything that is trusted.")
     trust = Trust(os.environ)

@@ -8,7 +8,6 @@ from typing import Any
 
 from mcp_workbench.cli.display import Block, Words, write
 from mcp_workbench.cli.host_selection import Done, finish, work_on_hosts
-from mcp_workbench.cli.json_output import answered
 from mcp_workbench.hosts import files
 from mcp_workbench.hosts.files import backup_of
 from mcp_workbench.hosts.installation import Change, is_installed, last_copy_of, prepare_removal, undo
@@ -22,11 +21,6 @@ changes stay, and the servers that were moved behind the workbench are put back.
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    return answered(options, lambda: _run(options))
-
-
-def _run(options: Mapping[str, str]) -> int:
     around = here(os.environ)
 
     def work(place: HostFile) -> Done:
