@@ -108,7 +108,7 @@ def test_a_server_that_is_there_is_replaced_only_when_asked(user: User):
 @pytest.mark.parametrize(
     ("words", "options", "problem"),
     [
-        ((), {}, "which server is to be added?"),
+        ((), {}, "no server to add"),
         (("x",), {"url": "https://a"}, "either a command or a --url"),
         ((), {"url": "ftp://a"}, "must be an address that starts with http"),
         ((), {"url": "https://u:p@a"}, "cannot hold a name and a password"),
@@ -259,9 +259,9 @@ def test_variables_are_added_to_those_that_a_server_inherits_and_nothing_else_ch
 @pytest.mark.parametrize(
     ("server", "names", "options", "said"),
     [
-        ("new", ["A"], {}, "which server is to be added?"),
-        ("files", ["A"], {"cwd": "/x"}, "which server is to be added?"),
-        ("files", ["A"], {"replace": "true"}, "which server is to be added?"),
+        ("new", ["A"], {}, "no server to add"),
+        ("files", ["A"], {"cwd": "/x"}, "no server to add"),
+        ("files", ["A"], {"replace": "true"}, "no server to add"),
         ("files", ["A=b"], {}, "without '='"),
         ("files", ["WORKBENCH_TOKEN"], {}, "never inherit variables of the workbench itself"),
         ("new", ["A"], {"url": "https://a.example"}, "--inherit is only for a server with a command"),

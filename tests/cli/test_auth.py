@@ -66,9 +66,9 @@ def test_a_login_in_the_browser_is_told_and_kept(peer: OAuthPeer, somebody: Pers
     done = somebody.auth()
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        f"dev/remote wants a login at {peer.address}.",
-        "It is opened in your browser.",
-        f"dev/remote: logged in (user). The login is kept in {somebody.credentials}.",
+        f"dev/remote requires a login at {peer.address}.",
+        "Opening it in your browser.",
+        f"dev/remote: logged in (user). The login is stored in {somebody.credentials}.",
     ]
     [seen] = somebody.seen(1)
     assert seen["status"] == 200
@@ -166,7 +166,7 @@ def test_at_a_terminal_the_address_that_a_browser_ended_at_can_be_pasted(peer: O
     os.close(ours)
     os.close(theirs)
     assert (process.returncode, error) == (0, "")
-    assert "That does not belong to this login" not in output
+    assert "That address belongs to another login" not in output
     assert somebody.login(peer.url)
 
 
@@ -197,7 +197,7 @@ async def test_the_code_alone_can_be_pasted_and_what_belongs_to_another_login_ca
     os.close(ours)
     output += capsys.readouterr().out
     assert "paste the address that it ends at" in output
-    assert ("That does not belong to this login" in output) == (paste == "another first")
+    assert ("That address belongs to another login" in output) == (paste == "another first")
     assert await place.credentials.find(peer.url)
 
 
@@ -208,7 +208,7 @@ def ended_at(address: str) -> str:
 
 
 def place_of(peer: OAuthPeer, folder: Path, limits: Limits) -> login.LoginTarget:
-    """The server `remote`, whose login is kept in the folder."""
+    """The server `remote`, whose login is stored in the folder."""
     server = remote(peer.url)
     assert isinstance(server.target, Endpoint)
     path = str(folder / "data" / "credentials")
@@ -262,7 +262,7 @@ def free_port() -> int:
 
 def test_a_server_that_wants_no_login_is_told(peer: OAuthPeer, tmp_path: Path):
     done = person(tmp_path, f"{peer.address}/open").runs()
-    assert (done.returncode, done.stdout) == (0, "dev/remote wants no login: it answers without.\n")
+    assert (done.returncode, done.stdout) == (0, "dev/remote needs no login.\n")
 
 
 # -- failing
@@ -305,9 +305,9 @@ async def test_nothing_but_our_own_state_ends_the_wait_which_is_bounded(
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (("dev", "local"), 1, "'local' is a program of this machine, and has no login"),
-        (("dev", "keyed"), 1, "'keyed' gets its Authorization from headers, and needs no login"),
-        (("dev", "plain"), 1, "a login over http could be read by everybody on the way"),
+        (("dev", "local"), 1, "'local' is a local program and has no login"),
+        (("dev", "keyed"), 1, "'keyed' has an Authorization header and needs no login"),
+        (("dev", "plain"), 1, "everybody on the network could read a login over http"),
         (("dev", "gone"), 1, "http://127.0.0.1:9 could not be reached"),
         (("dev", "unset"), 2, "${NOT_SET} is not set"),
         (("dev", "remot"), 2, "Server 'remot' not found in toolbox 'dev'"),
@@ -347,7 +347,7 @@ def test_a_login_that_can_not_be_kept_is_told(peer: OAuthPeer, somebody: Person,
         env = {"WORKBENCH_CREDENTIALS": str(folder / "logins")}
     done = somebody.runs(env=env)
     problem, hint = two_lines(done)
-    assert "the login can't be kept in" in problem
+    assert "the login can't be stored in" in problem
     assert "$WORKBENCH_CREDENTIALS" in hint
     assert not peer.canaries().found_in(left_behind(somebody, done.stdout, done.stderr))
 
@@ -376,7 +376,7 @@ def test_a_logout_forgets_the_login_and_has_it_revoked(peer: OAuthPeer, somebody
     assert kept.access_token not in somebody.credentials.read_text(encoding="utf-8")
     again = somebody.runs("--logout")
     assert again.returncode == 0
-    assert again.stdout == f"dev/remote: no login is kept in {somebody.credentials}.\n"
+    assert again.stdout == f"dev/remote: no login is stored in {somebody.credentials}.\n"
 
 
 def test_a_logout_forgets_also_where_nobody_can_be_asked_to_revoke(peer: OAuthPeer, somebody: Person):
@@ -388,7 +388,7 @@ def test_a_logout_forgets_also_where_nobody_can_be_asked_to_revoke(peer: OAuthPe
     done = somebody.runs("--logout")
     assert done.returncode == 0
     assert "could not be reached" in done.stdout
-    assert done.stdout.startswith("dev/remote: logged out. It could not be revoked, and ends by itself: ")
+    assert done.stdout.startswith("dev/remote: logged out. It could not be revoked and stays valid until it expires: ")
     assert somebody.login(peer.url) is None
 
 

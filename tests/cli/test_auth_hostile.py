@@ -136,7 +136,7 @@ def test_a_logout_of_a_client_of_ones_own_leaves_the_logins_of_others(peer: OAut
     assert done.stdout.startswith("dev/remote: logged out. ")
     assert somebody.login(peer.url) is not None
     again = mine.runs("--logout")
-    assert (again.returncode, again.stdout) == (0, f"dev/remote: no login is kept in {mine.credentials}.\n")
+    assert (again.returncode, again.stdout) == (0, f"dev/remote: no login is stored in {mine.credentials}.\n")
 
 
 def free_port() -> int:

@@ -118,11 +118,11 @@ def test_a_value_has_the_type_that_the_schema_says(word: str, value: Any):
         ("maybe=x", "'maybe' must be an integer or null, not 'x'", ""),
         ("color=rde", "'color' must be 'red' or 'light green', not 'rde'", "Did you mean 'red'?"),
         ("only=that", "'only' must be 'this', not 'that'", ""),
-        ("i:=x", "'i' is no JSON: 'x'", ""),
+        ("i:=x", "'i' is not JSON: 'x'", ""),
         ("colour=red", "there is no parameter 'colour'", "Did you mean 'color'?"),
         ("qqqqq=1", "there is no parameter 'qqqqq'", "Available parameters: 's', 'i'"),
-        ("word", "'word' is no key=value", "Write key=value"),
-        ("=5", "'=5' is no key=value", ""),
+        ("word", "'word' is not key=value", "Write key=value"),
+        ("=5", "'=5' is not key=value", ""),
         ("a=1,2", "'a' must be an array, not '1,2'", "a=... a=..., or as JSON: a='[...]'"),
         ("o={'k': 1}", "'o' must be an object, not '{'k': 1}'", """as JSON: o='{"key": ...}'"""),
         ("part=x", "'part' must be an integer, not 'x'", ""),
@@ -173,7 +173,7 @@ def test_values_that_are_hard_to_write_are_read_all_the_same():
 
 
 def test_bytes_that_are_no_text_are_refused():
-    with pytest.raises(InvalidParameters, match="is no text in UTF-8") as caught:
+    with pytest.raises(InvalidParameters, match="is not UTF-8") as caught:
         read("s=\udcff")
     assert caught.value.hint
 
@@ -248,7 +248,7 @@ def test_stdin_that_is_closed_or_no_text_is_told(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InvalidParameters, match="stdin is empty"):
         read("-")
     monkeypatch.setattr("sys.stdin", stdin(b"\xff{}"))
-    with pytest.raises(InvalidParameters, match="stdin is no text in UTF-8"):
+    with pytest.raises(InvalidParameters, match="stdin is not UTF-8"):
         read("-")
 
 
@@ -264,7 +264,7 @@ def test_stdin_is_utf_8_whatever_the_terminal_speaks(encoding: str, monkeypatch:
     [('{"i": 1', "Input data was truncated"), ('{"i" 1}', "expected ':' (byte 5)"), ("{} {}", "trailing characters")],
 )
 def test_it_is_told_what_is_wrong_with_json(text: str, why: str):
-    with pytest.raises(InvalidParameters, match=f"no JSON object: .*{re.escape(why)}"):
+    with pytest.raises(InvalidParameters, match=f"not a JSON object: .*{re.escape(why)}"):
         read(text)
 
 
@@ -278,7 +278,7 @@ def test_json_that_is_none_or_not_alone_is_refused(words: tuple[str, ...], monke
 @pytest.mark.parametrize("text", [b"[]", b"5", b"{} {}"])
 def test_stdin_must_be_one_object(text: bytes, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", stdin(text))
-    with pytest.raises(InvalidParameters, match="no JSON object"):
+    with pytest.raises(InvalidParameters, match="not a JSON object"):
         read("-")
 
 

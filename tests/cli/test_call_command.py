@@ -74,7 +74,7 @@ def test_nothing_is_started_for_a_wrong_argument_of_a_tool_that_is_remembered(tm
     assert len(starts(log)) == before
     hint = done.stderr.splitlines()[1]
     assert re.fullmatch(
-        r"hint: Did you mean 'nonce'\? \(As listed .*; if it changed: mcp-workbench refresh dev\)", hint
+        r"hint: Did you mean 'nonce'\? \(The schema was listed .*; to update it: mcp-workbench refresh dev\)", hint
     )
 
 
@@ -246,7 +246,7 @@ def test_where_nobody_is_there_a_question_is_declined_and_told(tmp_path: Path):
     done = piped("call", "dev", "desk", "form", env=env)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["action"] == "decline"
-    assert done.stderr == "declined, since this is no terminal; the server asks: Who are you?\n"
+    assert done.stderr == "declined, since this is not a terminal; the server asked: Who are you?\n"
     done = piped("call", "dev", "one", "echo", '{"method": "elicitation/create"}', env=env)
     assert json.loads(done.stdout)["result"] == {"action": "decline"}
     assert json.loads(piped("call", "dev", "one", "echo", env=env).stdout)["error"]["code"] == -32601

@@ -159,7 +159,7 @@ def test_stdout_gets_the_bytes_alone(env: dict[str, str], folder: Path):
         assert (done.returncode, done.stdout, done.stderr) == (0, content, err)
     done = call(env, folder, "several", "--output", "-")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "error: the result holds 3 files, and stdout can take one\nhint: Name a folder" in done.stderr
+    assert "error: the result has 3 files, and stdout can take only one\nhint: Name a folder" in done.stderr
     assert files(folder) == {}
 
 
@@ -180,8 +180,8 @@ def test_with_json_the_file_has_the_result_as_the_server_sent_it(env: dict[str, 
         ("urlsafe", "the server sent data that is not valid base64: [image: image/png, 3 bytes]"),
         ("no_data", "the server sent data that is not valid base64: [image: image/png]"),
         ("no_text", "the server sent data that is not valid base64: [image: image/png]"),
-        ("links", "the result holds nothing that could be written"),
-        ("nothing", "the result holds nothing that could be written"),
+        ("links", "the result has nothing to write"),
+        ("nothing", "the result has nothing to write"),
         ("failed", ""),
     ],
 )
@@ -211,11 +211,11 @@ def test_what_can_not_be_written_is_told_before_the_tool_is_called(env: dict[str
     cases = {
         ("--output", "there.png"): "there.png exists already",
         ("--output", "link.png"): "link.png exists already",
-        ("--output", "there.png/"): "there.png is no folder",
+        ("--output", "there.png/"): "there.png is not a folder",
         ("--output", "there.png/x"): f"there is no folder {folder}/there.png",
         ("--output", "no/x.png"): f"there is no folder {folder}/no",
         ("--output", "no/such/"): f"there is no folder {folder}/no",
-        ("--output", "pipe", "--force"): "pipe is no regular file",
+        ("--output", "pipe", "--force"): "pipe is not a regular file",
         ("--force",): "--force needs --output FILE",
     }
     for words, problem in cases.items():
@@ -229,7 +229,7 @@ def test_what_can_not_be_written_is_told_before_the_tool_is_called(env: dict[str
 def test_a_folder_that_can_not_be_written_is_told_before_the_tool_is_called(env: dict[str, str], folder: Path):
     folder.chmod(0o555)
     done = call(env, folder, "image", "--output", "x.png")
-    assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"error: nothing can be written in {folder}")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, f"error: is not writable {folder}")
 
 
 def test_force_overwrites_whole_keeps_the_mode_and_follows_a_link(env: dict[str, str], folder: Path):

@@ -50,7 +50,7 @@ def test_structured_content_is_told_in_its_own_script_with_its_own_digits():
 
 
 def test_a_failure_without_a_word_is_told():
-    assert told(content=[], isError=True) == ["The tool says that it failed, and not why."]
+    assert told(content=[], isError=True) == ["The tool reports that it failed, but not why."]
     assert told(content=[], isError=True, structuredContent={"a": 1}) == ['{\n  "a": 1\n}']
 
 

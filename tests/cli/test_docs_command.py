@@ -96,7 +96,7 @@ def test_a_page_has_a_name_with_and_without_its_folder(name: str, file: str):
         (["errors", "xyzzy"], "Page 'errors' has no section 'xyzzy'", "mcp-workbench docs errors"),
         (["call", "retries"], "Page 'commands/call' has no section 'retries'", "mcp-workbench docs --search retries"),
         (["how", "to", "log", "in"], "Invalid parameters: name one page", "docs --search how to log in"),
-        (["--search"], "Invalid parameters: there is nothing to search for", "docs --search call timeout"),
+        (["--search"], "Invalid parameters: nothing to search for", "docs --search call timeout"),
     ],
 )
 def test_what_is_not_there_is_answered_with_what_is_near(words: list[str], problem: str, hint: str):

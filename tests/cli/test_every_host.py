@@ -30,7 +30,7 @@ def test_every_host_that_is_there_gets_the_workbench_and_loses_it_without_a_trac
     done = user.run("install", all="true", remove_imported="true", command="/x/mcp-workbench")
     assert (done.status, "using ~/.config" in done.err) == (0, True)
     for title in ("Claude Code", "Cursor", "Codex", "Gemini CLI", "Zed"):
-        assert f"{title} starts the workbench now: ~/" in done.out
+        assert f"{title} now starts the workbench: ~/" in done.out
     assert done.out.endswith("skipped: Claude Desktop, VS Code, Windsurf: not found on this machine\n")
     for sample in (*THREE, samples.ZED, samples.GEMINI):
         assert b"/x/mcp-workbench" in user.path(sample).read_bytes()
@@ -64,7 +64,7 @@ def test_a_host_is_found_by_its_folder_or_its_program_and_what_was_made_for_it_g
         (tmp_path / "bin" / program).write_text("#!/bin/sh\n")
         (tmp_path / "bin" / program).chmod(0o755)
     done = user.run("install", all="true")
-    assert "Codex starts the workbench now" in done.out
+    assert "Codex now starts the workbench" in done.out
     assert "installed?" not in done.out
     told = user.run("install", all="true", json="true").document
     assert [one["host"] for one in told["hosts"]] == ["claude-code", "codex"]
@@ -80,7 +80,7 @@ def test_a_host_whose_file_is_broken_does_not_keep_the_others_from_it(user: User
     done = user.run("install", all="true")
     assert done.status == 1
     assert "Cursor: failed: " in done.out
-    assert "Codex starts the workbench now" in done.out
+    assert "Codex now starts the workbench" in done.out
     told = user.run("install", all="true", json="true").document
     assert (told["ok"], [one["ok"] for one in told["hosts"]]) == (False, [True, False, True])
     assert (told["hosts"][1]["host"], told["hosts"][1]["code"]) == ("cursor", "host_file")
@@ -113,7 +113,7 @@ def test_without_any_host_there_is_nothing_to_do(user: User):
     assert done.err.startswith("error: no MCP host was found on this machine\nhint: Name one: ")
     assert all(host.key in done.err for host in HOSTS)
     done = user.run("uninstall", all="true")
-    assert (done.status, done.out.splitlines()[0]) == (0, "the workbench is installed in no host")
+    assert (done.status, done.out.splitlines()[0]) == (0, "the workbench is not installed in any host")
     assert user.files() == {}
 
 
@@ -131,7 +131,7 @@ def test_the_files_of_a_project_can_be_meant(user: User):
     told = user.run("install", all="true", project="true", json="true").document
     assert [one["file"] for one in told["hosts"]] == [str(user.project / ".cursor/mcp.json")]
     reasons = {one["host"]: one["reason"] for one in told["skipped"]}
-    assert (reasons["windsurf"], reasons["zed"]) == ("keeps no servers by project", "not found on this machine")
+    assert (reasons["windsurf"], reasons["zed"]) == ("has no project files", "not found on this machine")
     assert "workbench" in json.loads((user.project / ".cursor/mcp.json").read_text())["mcpServers"]
     assert user.run("uninstall", all="true", project="true").status == 0
     assert user.files() == before

@@ -123,7 +123,7 @@ def test_no_command_starts_contacts_or_changes_anything_of_a_cloned_repository(c
 
 
 def test_check_reads_it_and_says_that_it_is_not_trusted(clone: Clone):
-    assert "you have not trusted this file" in clone.run("check").stdout
+    assert "you have not trusted this version of the file" in clone.run("check").stdout
     clone.run("trust", "--yes")
     assert "trusted" not in clone.run("check").stdout
 

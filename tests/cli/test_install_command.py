@@ -207,7 +207,7 @@ def test_a_second_installation_changes_nothing(user: User):
     run(user, "install", samples.CODEX)
     before = user.files()
     done = run(user, "install", samples.CODEX)
-    assert "has the workbench already" in done.out
+    assert "already has the workbench" in done.out
     assert user.files() == before
 
 
@@ -305,7 +305,7 @@ def test_a_server_that_came_back_by_itself_is_not_overwritten(user: User):
     held["mcpServers"]["git"] = {"command": "mine"}
     path.write_text(json.dumps(held))
     done = run(user, "uninstall", samples.GEMINI)
-    assert "left as it is, since it was added meanwhile: git" in done.out
+    assert "left unchanged, since it was added later: git" in done.out
     assert servers(user, samples.GEMINI)["git"] == {"command": "mine"}
 
 
@@ -389,7 +389,7 @@ def test_an_unknown_host_is_told_with_the_nearest(user: User, command: str):
 
 def test_a_host_without_projects_is_told(user: User):
     done = user.run("install", host="claude-desktop", project="true")
-    assert (done.status, done.err.splitlines()[0]) == (2, "error: Claude Desktop keeps no servers by project")
+    assert (done.status, done.err.splitlines()[0]) == (2, "error: Claude Desktop has no project files")
 
 
 def executable(path: Path) -> Path:
@@ -473,7 +473,7 @@ def test_variables_that_nobody_has_are_named(user: User, monkeypatch: pytest.Mon
     user.run("import_")
     done = run(user, "install", samples.CURSOR, remove_imported="true")
     assert "  its env has the values of: GITHUB_PERSONAL_ACCESS_TOKEN\n" in done.out
-    assert "  not set here, so set where Cursor starts: LINEAR\n" in done.out
+    assert "  not set here; set them where Cursor starts: LINEAR\n" in done.out
     monkeypatch.setenv("LINEAR", "x")
     done = run(user, "install", samples.CURSOR, json="true")
     assert (done.document["variables"], done.document["missing"]) == (["GITHUB_PERSONAL_ACCESS_TOKEN"], [])
@@ -524,7 +524,7 @@ def test_a_variable_of_the_terminal_is_written_where_that_is_asked_for(user: Use
 
 def test_who_writes_a_value_into_a_file_of_a_project_is_warned(user: User, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LINEAR", HEADER)
-    warning = "the file is the project's"
+    warning = "this file belongs to the project"
     assert warning in user.run("install", host="cursor", project="true", repeated={"env": ["LINEAR"]}).out
     assert warning not in user.run("install", host="cursor", repeated={"env": ["LINEAR"]}).out
 
@@ -537,7 +537,7 @@ def test_a_variable_that_is_not_set_can_not_be_written_and_a_value_is_not_repeat
     before = user.files()
     for names, error in (
         (["LINEAR"], "not set in the environment: LINEAR"),
-        (["LINEAR", f"TOKEN={CANARY}"], "--env takes the name of a variable alone"),
+        (["LINEAR", f"TOKEN={CANARY}"], "--env takes only the name of a variable"),
     ):
         done = user.run("install", host="cursor", repeated={"env": names})
         assert (done.status, done.err) == (2, f"error: {error}\nhint: Set it first: export NAME=value\n")

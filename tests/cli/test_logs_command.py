@@ -110,7 +110,7 @@ def test_a_person_is_told_that_there_is_nothing_and_a_program_is_not(log: Log, e
     log.add(("info", "", "", "a"), is_last=True)
     done = piped("logs", env=env)
     assert (done.stdout, done.returncode) == ("", 0)
-    assert done.stderr == "No workbench that runs has logged such lines. Those that ended: logs --all\n"
+    assert done.stderr == "No running workbench has logged such lines. For ended ones: logs --all\n"
     assert piped("logs", "--all", "--level", "error", env=env).stderr == "No workbench has logged such lines.\n"
     assert piped("logs", "--json", env=env).stderr == ""
     assert piped("logs", "--all", env=env).stderr == ""
@@ -233,7 +233,7 @@ def test_calls_are_shown_with_their_time_and_what_came_of_them(log: Log, env: di
     assert piped("logs", "--calls", "--level", "error", env=env).stdout.splitlines() == lines[1:]
     assert piped("logs", "--calls", "--lines", "1", "--server", "dev/fs", env=env).stdout.splitlines() == lines[1:]
     assert piped("logs", "--calls", "--server", "ops", env=env).stderr.startswith(
-        "No workbench that runs has had such calls"
+        "No running workbench has had such calls"
     )
 
 

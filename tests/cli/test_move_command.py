@@ -88,7 +88,7 @@ def test_an_emptied_toolbox_goes_and_a_disabled_server_keeps_one(user: User):
     user.run("move", server="t", to="dev")
     assert toolboxes(user)["more"] == ["s"]
     done = user.run("move", server="s", from_="web", to="dev")
-    assert "removed toolbox web, which has no servers any more\n" in done.out
+    assert "removed toolbox web, which has no servers left\n" in done.out
     assert toolboxes(user) == {"dev": ["files", "git", "t", "s"], "more": ["s"]}
     assert "// for the web" not in user.config.read_text()
 
@@ -110,7 +110,7 @@ def test_a_new_toolbox_is_described_by_the_tools_that_are_remembered(user: User)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"server": "git"}, "where is 'git' to be moved?\nhint: Pass --to TOOLBOX."),
+        ({"server": "git"}, "no toolbox to move 'git' to\nhint: Pass --to TOOLBOX."),
         ({"server": "gti", "to": "web"}, "FILE: Server 'gti' not found\nhint: Did you mean 'git'?"),
         ({"server": "git", "to": "web", "from": "wbe"}, "FILE: Toolbox 'wbe' not found\nhint: Did you mean 'web'?"),
         (
@@ -119,7 +119,7 @@ def test_a_new_toolbox_is_described_by_the_tools_that_are_remembered(user: User)
         ),
         (
             {"server": "s", "to": "dev"},
-            "FILE: Server 's' is in several toolboxes: 'web', 'more'\nhint: Say which one is meant: --from web",
+            "FILE: Server 's' is in several toolboxes: 'web', 'more'\nhint: Name one of them: --from web",
         ),
         (
             {"server": "s", "to": "web"},
@@ -127,7 +127,7 @@ def test_a_new_toolbox_is_described_by_the_tools_that_are_remembered(user: User)
         ),
         (
             {"server": "git", "to": "dev"},
-            "FILE: Server 'git' is in toolbox 'dev' already\nhint: Nothing is to be moved.",
+            "FILE: Server 'git' is in toolbox 'dev' already\nhint: There is nothing to move.",
         ),
         (
             {"server": "git", "to": "web", "description": "x"},
@@ -172,7 +172,7 @@ def test_a_file_without_toolboxes_has_nothing_to_arrange(user: User, command: st
     user.config.write_text(bare)
     done = user.run(command, **options)
     assert done.status == 2
-    assert "the file has mcpServers alone, and no toolboxes\nhint: " in done.err
+    assert "the file has only mcpServers, and no toolboxes\nhint: " in done.err
     assert user.config.read_text() == bare
     user.config.unlink()
     assert "there is no configuration yet\nhint: Run: mcp-workbench import" in user.run(command, **options).err

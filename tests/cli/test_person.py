@@ -54,7 +54,7 @@ async def test_a_question_that_leads_elsewhere_is_declined_and_told(capsys: pyte
     someone = Person()
     answer = await someone.answer("elicitation/create", raw(mode="url", message="Log in\x1b[2J", url="https://x"))
     assert json.loads(bytes(answer)) == {"action": "decline"}
-    assert capsys.readouterr().err == "declined, since it leads elsewhere; the server asks: Log in\\x1b[2J\n"
+    assert capsys.readouterr().err == "declined, since it opens a web page; the server asked: Log in\\x1b[2J\n"
 
 
 async def test_progress_is_not_written_over_a_question(keyboard: socket.socket, shown: list[str]):

@@ -97,9 +97,9 @@ def test_a_person_reads_what_is_going_on(tables: RecordTables, env: dict[str, st
         f"workbench {os.getpid()}: running for 2 h",
         "host: claude-code 2.1.3 (MCP 2025-11-25)",
         "/home/me/c.json (stdio, version 1.2)",
-        "the file is not used as it is now: /home/me/c.json:7:11: unknown key 'arg'",
-        "memory: 310 MiB wait for clients and servers; the calls of the largest clients are cancelled",
-        "calls under way",
+        "the current file is not in use: /home/me/c.json:7:11: unknown key 'arg'",
+        "memory: 310 MiB are waiting for clients and servers; the calls of the largest clients are cancelled",
+        "calls in progress",
         "dev/fs/slow for N min",
         "last errors",
         "N s ago dev/fs/read call_timeout: it did not answer within N s",
@@ -110,7 +110,7 @@ def test_a_person_reads_what_is_going_on(tables: RecordTables, env: dict[str, st
         "calls",
         "tool calls errors p50 p95",
         "dev/fs/read 2 1 12 ms 1,500 ms",
-        "tokens, about: 1,000 read in 1 open, 10,000 in plain lists (9,000 saved)",
+        "tokens, estimated: 1,000 read in 1 open, 10,000 in plain lists (9,000 saved)",
         "2 events could not be recorded",
     ]
 
@@ -180,13 +180,13 @@ def test_one_that_ended_is_told_of_with_all(tables: RecordTables, env: dict[str,
     assert piped("status", env=env).stdout.startswith("No workbench is running.")
     told = piped("status", "--all", env=env).stdout
     assert re.match(rf"workbench {os.getpid()}: ended \d+ s ago", told)
-    assert "calls under way" not in told
+    assert "calls in progress" not in told
 
 
 def test_a_record_that_is_switched_off_is_said(env: dict[str, str]):
     done = piped("status", env=env | {"WORKBENCH_RECORD": "none"})
     assert done.returncode == 1
-    assert "error: $WORKBENCH_RECORD: nothing is recorded\nhint: " in done.stderr
+    assert "error: $WORKBENCH_RECORD: recording is off\nhint: " in done.stderr
     told = json.loads(piped("status", "--json", env=env | {"WORKBENCH_RECORD": "none"}).stdout)
     assert (told["ok"], told["code"]) == (False, "record_failed")
 
@@ -251,7 +251,7 @@ def test_what_is_busy_or_in_trouble_comes_first_and_a_screen_holds_all_that_is_s
     assert 20 <= len(shown) <= 23
     assert next(line for line in shown if line.startswith("    dev/")).split()[0] == "dev/server-37/busy"
     assert sum(line.startswith("    and ") for line in shown) == 2
-    assert shown[-1] == "all of it: mcp-workbench status --watch"
+    assert shown[-1] == "to see everything: mcp-workbench status --watch"
 
 
 def test_a_long_error_leaves_room_for_the_rest(tables: RecordTables, env: dict[str, str]):
@@ -312,7 +312,7 @@ def test_a_watch_is_narrowed_by_a_text(tables: RecordTables, env: dict[str, str]
         watched = Watched(screen)
         watched.press("", "1-23/")
         narrowed = watched.press("/NO TOqen", "/NO TOqen_")
-        assert narrowed[0] == "Nothing has 'NO TOqen' in its name or its error."
+        assert narrowed[0] == "No name, state or error contains 'NO TOqen'."
         narrowed = watched.press("\x7f\x7f\x7fken\r", "only 'NO TOken'")
         assert [word for line in narrowed for word in line.split() if "dev/" in word] == ["dev/broken"] * 2
         assert any(line.endswith("it exited: no token") for line in narrowed)

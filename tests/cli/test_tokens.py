@@ -153,7 +153,7 @@ def test_what_is_remembered_is_counted_without_a_start(tmp_path: Path):
 def test_a_toolbox_that_cannot_be_opened_at_all_is_told(tmp_path: Path):
     result = tokens(write_config(tmp_path, {"dev": {"ill": rogue("exit_at_start")}}))
     assert result.exit_code == 0
-    assert "not counted, since they could not be asked: dev/ill" in result.stdout
+    assert "not counted, since they failed: dev/ill" in result.stdout
     assert "less" not in result.stdout
 
 

@@ -179,14 +179,14 @@ def test_a_person_sees_what_it_starts_and_reaches_without_secrets(project: Path)
     assert "./server --root 'a b' --api-key '***'" in text
     assert "line\\nstarts  harmless" in text, "an argument can't pose as a line of ours"
     assert "LD_PRELOAD=./evil.so, TOKEN=***, PASSWORD=***, USER_KEY=${MY_KEY}" in text
-    assert "What is shown as *** looks like a secret" in text
+    assert "*** replaces values of the file that look like secrets" in text
     assert "MY_KEY, AWS_*" in text
     assert "https://example.net/mcp?api_key=***" in text
     assert "Authorization" in text
     assert "never" not in text
     assert GITHUB not in text
     assert CANARY not in text
-    assert "is trusted as it is now" in text
+    assert "is trusted" in text
 
 
 def shown(entry: dict[str, Any], **top: object) -> dict[str, str]:
@@ -234,7 +234,7 @@ def test_anything_but_a_yes_is_a_no(project: Path, answer: str):
     write_config(project, {"dev": {"one": rogue()}})
     status, text = at_a_terminal(project, answer)
     assert status == 1
-    assert "It is not trusted." in text
+    assert "The file is not trusted." in text
     assert json.loads(run(project, "trust", "--list", "--json").stdout)["files"] == []
 
 
@@ -246,7 +246,7 @@ def test_what_was_typed_before_the_question_is_no_answer(project: Path, typed: s
         screen.wait_for("[y/N]")
         screen.type("\n")
         assert screen.finish() == 1
-    assert "It is not trusted." in screen.text
+    assert "The file is not trusted." in screen.text
 
 
 def test_an_interrupted_question_is_a_no(project: Path):
@@ -274,14 +274,14 @@ def test_without_a_terminal_nobody_can_be_asked(project: Path):
     done = run(project, "trust", stdin="y\n")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
-        "error: nobody is there to be asked",
-        "hint: Look at the file, and run it at a terminal, or with --yes.",
+        "error: there is no terminal to ask at",
+        "hint: Look at the file, then run this at a terminal or with --yes.",
     ]
 
 
 def test_what_is_trusted_is_listed_and_removed(project: Path):
     file = write_config(project, {"dev": {"one": rogue()}})
-    assert run(project, "trust", "--list").stdout == "Nothing is trusted.\n"
+    assert run(project, "trust", "--list").stdout == "No file is trusted.\n"
     told = json.loads(run(project, "trust", "--yes", "--json").stdout)
     assert (told["ok"], told["path"], len(told["sha256"])) == (True, str(file), 64)
     [listed] = json.loads(run(project, "trust", "--list", "--json").stdout)["files"]
@@ -293,7 +293,7 @@ def test_what_is_trusted_is_listed_and_removed(project: Path):
     assert run(project, "trust", "--list").stdout.startswith("gone ")
     assert json.loads(run(project, "trust", "--remove", "--json").stdout)["removed"] is True
     assert "was not trusted" in run(project, "trust", "--remove").stdout
-    assert run(project, "trust", "--list").stdout == "Nothing is trusted.\n"
+    assert run(project, "trust", "--list").stdout == "No file is trusted.\n"
 
 
 @pytest.mark.parametrize("named", ["project", "project/workbench-config.json"])
@@ -306,11 +306,11 @@ def test_a_project_can_be_named_by_its_folder_or_its_file(project: Path, named: 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["other.json"], "serve uses no file by itself but workbench-config.json"),
+        (["other.json"], "only workbench-config.json is used automatically"),
         (["nowhere/workbench-config.json"], "no such file or directory"),
         (["nowhere"], "no such file or directory"),
-        (["--list", "--remove"], "--list takes no file"),
-        (["--list", "."], "--list takes no file"),
+        (["--list", "--remove"], "--list excludes a file"),
+        (["--list", "."], "--list excludes a file"),
     ],
 )
 def test_what_can_not_be_trusted_is_told(project: Path, arguments: list[str], told: str):

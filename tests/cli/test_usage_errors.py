@@ -287,7 +287,7 @@ def test_a_full_disk_is_told(line: list[str], unbuffered: str, remembered: dict[
     assert done.returncode == 1
     assert two_lines(done.stderr) == (
         f"the output can't be written: {os.strerror(errno.ENOSPC)}",
-        "Make room where it goes, or send it elsewhere.",
+        "Free some space, or write the output elsewhere.",
     )
 
 

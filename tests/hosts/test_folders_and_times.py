@@ -142,8 +142,8 @@ def test_a_folder_that_an_editor_fills_in_is_not_one_to_set(user: User):
     assert "\nHosts fill these in, once 'install HOST --remove-imported' has moved the servers.\n  WORKSPACE" in out
     assert out.index("  TOKEN  for ") < out.index("Hosts fill")
     told = user.run("install", host="codex").out
-    assert "  not set here, so set where Codex starts: TOKEN\n" in told
-    assert "  Codex does not fill these in, so servers that need them fail there: WORKSPACE_FOLDER\n" in told
+    assert "  not set here; set them where Codex starts: TOKEN\n" in told
+    assert "  Codex does not fill in these variables, so servers that need them fail: WORKSPACE_FOLDER\n" in told
 
 
 def test_every_folder_that_a_host_fills_in_is_known_as_one():
@@ -160,4 +160,4 @@ def test_a_folder_that_claude_code_fills_in_is_not_one_to_set(user: User):
     assert "moved behind it: s\n" in told
     assert "CLAUDE_PROJECT_DIR" not in told
     told = install(host="codex").out
-    assert "  Codex does not fill these in, so servers that need them fail there: CLAUDE_PROJECT_DIR\n" in told
+    assert "  Codex does not fill in these variables, so servers that need them fail: CLAUDE_PROJECT_DIR\n" in told

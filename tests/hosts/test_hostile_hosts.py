@@ -344,7 +344,7 @@ def test_what_can_not_be_written_into_a_file_is_refused(user: User, option: str)
     before = user.files()
     done = user.run("install", host="cursor", **cast("Any", {option: "/x\udcff/y"}))
     assert done.status == 2
-    assert "is no UTF-8" in done.err
+    assert "is not UTF-8" in done.err
     assert user.files() == before
     assert path.read_text() == ONE_SERVER
 

@@ -89,7 +89,7 @@ def test_a_value_that_the_host_would_change_is_refused(
     before = user.files()
     done = user.run("install", host=host, repeated={"env": ["SOME_PASSWORD"]})
     assert (done.status, user.files()) == (2, before)
-    assert "would take a part of the value of SOME_PASSWORD for a variable" in done.err
+    assert "would expand a part of the value of SOME_PASSWORD as a variable" in done.err
     assert value not in done.err
     assert user.run("install", host="zed", repeated={"env": ["SOME_PASSWORD"]}).status == 0
 
@@ -97,7 +97,7 @@ def test_a_value_that_the_host_would_change_is_refused(
 def test_a_value_that_is_no_text_is_refused(user: User, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SOME_PASSWORD", os.fsdecode(b"\xff\xfe"))
     done = user.run("install", host="cursor", repeated={"env": ["SOME_PASSWORD"]})
-    assert (done.status, done.err.splitlines()[0]) == (2, "error: the value of SOME_PASSWORD is no UTF-8")
+    assert (done.status, done.err.splitlines()[0]) == (2, "error: the value of SOME_PASSWORD is not UTF-8")
 
 
 # -- entries of any kind
@@ -150,7 +150,7 @@ def test_a_value_that_was_renewed_in_the_entry_is_kept_when_the_workbench_goes(u
     last = path_of(user).with_name("mcp.json.with-workbench")
     held = path_of(user).read_bytes()
     done = user.run("uninstall", host="cursor")
-    assert "  values that stood in its env alone are in ~/.cursor/mcp.json.with-workbench: A_TOKEN\n" in done.out
+    assert "  values that were only in its env are now in ~/.cursor/mcp.json.with-workbench: A_TOKEN\n" in done.out
     assert (last.read_bytes(), stat.S_IMODE(last.stat().st_mode)) == (held, 0o600)
     assert servers(user) == {"s": mine(env={"A_TOKEN": "old-1"})}
 
@@ -173,4 +173,4 @@ def test_a_copy_whose_note_is_gone_stays_when_the_workbench_goes(user: User):
     path_of(user).with_name("mcp.json.workbench.json").unlink()
     done = user.run("uninstall", host="cursor")
     assert copy.read_bytes() == held
-    assert "  there is no note of what was moved; the backup: ~/.cursor/mcp.json.before-workbench\n" in done.out
+    assert "  there is no record of moved servers; see the backup: ~/.cursor/mcp.json.before-workbench\n" in done.out

@@ -1,4 +1,4 @@
-"""`mcp-workbench add`: a server is added to the configuration. It starts nothing."""
+"""`mcp-workbench add`: adds a server to the configuration. It starts nothing."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Add a server to a toolbox: a program after --, or a remote server with --url.
 
-If the toolbox does not exist it is created, and needs a --description. Comments, order and layout of the
-file stay as they are. Nothing that 'mcp-workbench check' would refuse is written. Nothing is started.
+If the toolbox does not exist it is created, and needs a --description. The file keeps its comments, order
+and layout, and nothing is written that 'mcp-workbench check' would refuse. Nothing is started.
 
-For a server that is already in the toolbox, --inherit alone adds variables for it to inherit.
+If the toolbox already has the server, --inherit alone adds to the variables that it inherits.
 
 \b
   mcp-workbench add dev git --description 'The history of my projects' -- uvx mcp-server-git==2026.10.19
@@ -73,7 +73,7 @@ def _inspected(target: Target) -> ConfigChecks:
 
 
 def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: ConfigChecks) -> list[Finding]:
-    """The warnings of `check` that are about this server, or that are new."""
+    """The warnings about this server, and those that the change caused."""
     known = {(one.code, one.path, one.message) for one in before}
     own = after.findings_of(server)
     return [one for one in after.warnings() if one in own or (one.code, one.path, one.message) not in known]
@@ -84,7 +84,7 @@ def _entry(options: Given) -> dict[str, Any]:
     if url and options.words:
         raise ConfigError("a server has either a command or a --url, not both")
     if not url and not options.words:
-        raise ConfigError("which server is to be added?", hint="Write its command after --, or pass --url URL.")
+        raise ConfigError("no server to add", hint="Write its command after --, or pass --url URL.")
     if url:
         headers = _pairs("--header", options.all("header"), "=:")
         remote: dict[str, Any] = {"url": url, "transport": options.get("transport"), "headers": headers}
@@ -116,7 +116,7 @@ def _is_inherit_alone(options: Given) -> bool:
 
 
 def _inherit_more(options: Given, target: Target) -> int:
-    """Add variables to those that a server inherits; the rest of its entry stays."""
+    """Add to the variables that a server inherits; leave the rest of its entry."""
     toolbox, server = options["toolbox"], options["server"]
     entry = target.servers()[toolbox][server]
     if "command" not in entry:
@@ -129,7 +129,7 @@ def _inherit_more(options: Given, target: Target) -> int:
 
 
 def _secret_places(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The places of an entry that hold a secret, and the variables that could stand there."""
+    """The paths in an entry that hold a secret, each with the variables to write instead."""
     for key, value in open_entry.items():
         if isinstance(value, dict):
             inside = _secret_places(entry[key], cast("dict[str, Any]", value))
@@ -140,14 +140,14 @@ def _secret_places(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> I
 
 
 def _agree_to_secret(options: Given, target: Target, places: Iterable[tuple[str, str]]) -> None:
-    """Have a person agree that a folder's file holds a secret. Raises `ConfigError` where nobody does."""
+    """Ask whether to write a secret into a folder's file. Raises `ConfigError` unless the user agrees."""
     where = ", ".join(f"{escape(place)}: write {variables}" for place, variables in places)
     problem = "this would write a secret into the configuration of this folder"
     hint = f"Name a variable instead, and set it ({where}), or pass --allow-secret."
     if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise ConfigError(problem, file=target.path, hint=hint)
     write(f"{target.path} would hold a secret. Everyone who gets this folder could read it.", to=sys.stderr)
-    write(f"Better: name a variable instead, and set it ({where}).", to=sys.stderr)
+    write(f"It is better to name a variable instead, and set it ({where}).", to=sys.stderr)
     if not is_agreed("Write the secret anyway?", to=sys.stderr):
         raise ConfigError(problem, file=target.path, hint=hint)
 
@@ -160,7 +160,7 @@ def _refuse(options: Given, *keys: str) -> None:
 
 
 def _pairs(option: str, given: Iterable[str], separators: str = "=") -> dict[str, str]:
-    """Names and values. No message repeats what was given: it may hold a secret, also where a name should be."""
+    """Split options into names and values. Errors never repeat the text: any part of it may be a secret."""
     pairs: dict[str, str] = {}
     for one in given:
         pair = re.fullmatch(rf"(?s)\s*([^\s{separators}]+)\s*[{separators}]\s*(.*)", one)
@@ -176,7 +176,7 @@ def _description(target: Target, toolbox: str, options: Given) -> str:
     description = options.get("description", "")
     if target.is_bare:
         if toolbox != DEFAULT_TOOLBOX:
-            hint = f"The file has mcpServers alone, which is the toolbox '{DEFAULT_TOOLBOX}'."
+            hint = f"The file has only mcpServers, which make up the toolbox '{DEFAULT_TOOLBOX}'."
             raise ConfigError(f"there can be no toolbox '{escape(toolbox)}'", file=target.path, hint=hint)
     elif toolbox not in target.servers() and not description:
         hint = "Pass --description 'what the toolbox is for': agents choose by it."

@@ -1,7 +1,7 @@
-"""The arguments of a tool as a person types them, checked against its schema before anything is sent.
+"""Tool arguments as a user types them, checked against the tool's schema before anything is sent.
 
-`key=value` is read as the type that the schema gives to the key; `key:=JSON` is JSON whatever the schema says. One
-word that begins with `{`, or `-` for stdin, is all of them as JSON.
+`key=value` has the type that the schema declares for the key. `key:=JSON` is always JSON. A single word that begins
+with `{`, or `-` for stdin, holds all arguments as one JSON object.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import jsonrpc
 
 STDIN: Final = "-"
-_HOW_BYTES: Final = "Convert it to UTF-8: MCP carries nothing else."
+_HOW_BYTES: Final = "Convert it to UTF-8, the only encoding of MCP."
 _WORD = re.compile(r"(?s)(.+?)(:?=)(.*)")
 
 
 class TypedArguments(NamedTuple):
-    """What a person typed, before the tool is known that it is for."""
+    """Arguments as typed, before the tool's schema is known."""
 
     words: Sequence[str]
     whole: str | None = None
@@ -34,10 +34,10 @@ class TypedArguments(NamedTuple):
 
     @classmethod
     def read(cls, words: Sequence[str]) -> TypedArguments:
-        """With what stands on stdin, if that is meant. Raises `InvalidParameters`."""
+        """Take the words of a command line, and read stdin if one of them is `-`. Raises `InvalidParameters`."""
         for word in words:
             if not _is_text(word):
-                raise InvalidParameters(f"'{escape(word)}' is no text in UTF-8", hint=_HOW_BYTES)
+                raise InvalidParameters(f"'{escape(word)}' is not UTF-8", hint=_HOW_BYTES)
         whole = [word for word in words if word == STDIN or word.lstrip().startswith("{")]
         if not whole:
             return cls(words)
@@ -48,19 +48,19 @@ class TypedArguments(NamedTuple):
 
 
 def _stdin() -> str:
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- as it is where a shell closed it
+    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison] -- None if the shell closed it
         raise InvalidParameters("stdin is closed", hint="Give the arguments as key=value, or as JSON.")
     try:
-        text = sys.stdin.buffer.read().decode("utf-8-sig")  # JSON is that, whatever the terminal speaks
+        text = sys.stdin.buffer.read().decode("utf-8-sig")  # JSON is UTF-8, whatever the locale says
     except UnicodeDecodeError:
-        raise InvalidParameters("stdin is no text in UTF-8", hint=_HOW_BYTES) from None
+        raise InvalidParameters("stdin is not UTF-8", hint=_HOW_BYTES) from None
     if not text.strip():
-        raise InvalidParameters("stdin is empty", hint="Send one JSON object; one without members is {}.")
+        raise InvalidParameters("stdin is empty", hint="Send one JSON object, {} if the tool needs no arguments.")
     return text
 
 
 def read_arguments(typed: TypedArguments, parameters: Parameters) -> Raw:
-    """What a person gave, as one JSON object. Raises `InvalidParameters`."""
+    """Convert typed arguments into one JSON object. Raises `InvalidParameters`."""
     if typed.whole is not None:
         return _read_whole(typed.whole, parameters)
     given: dict[str, Raw] = {}
@@ -77,14 +77,14 @@ def read_arguments(typed: TypedArguments, parameters: Parameters) -> Raw:
 def _read_whole(text: str, parameters: Parameters) -> Raw:
     raw = json_of(text, "{")
     if raw is None:
-        problem = f"the arguments are no JSON object{_why_not(text)}"
+        problem = f"the arguments are not a JSON object{_why_not(text)}"
         raise InvalidParameters(problem, hint=f"Its parameters: {parameters.signature}")
     parameters.check(jsonrpc.members(raw), is_typed=False)
     return raw
 
 
 def _why_not(text: str) -> str:
-    """What is wrong with a text as JSON; nothing where it is JSON of another kind."""
+    """The JSON syntax error in a text; empty if the text is valid JSON, but not an object."""
     try:
         msgspec.json.format(text.encode())
     except (msgspec.DecodeError, RecursionError) as error:
@@ -93,14 +93,14 @@ def _why_not(text: str) -> str:
 
 
 def _split(word: str, parameters: Parameters) -> tuple[str, str, str]:
-    """A word as a name that is known, `=` or `:=`, and a value."""
+    """Split a word into a known name, `=` or `:=`, and a value."""
     match = _WORD.fullmatch(word)
     if match is None:
         hint = f"Write key=value, or all as JSON. Its parameters: {parameters.signature}"
-        raise InvalidParameters(f"'{escape(word)}' is no key=value", hint=hint)
+        raise InvalidParameters(f"'{escape(word)}' is not key=value", hint=hint)
     name, sign, text = match.groups()
     if name not in parameters.names:
-        parameters.check([name, *parameters.required], is_typed=True)  # a wrong name is the first thing to tell
+        parameters.check([name, *parameters.required], is_typed=True)  # report a wrong name first
     return name, sign, text
 
 
@@ -109,23 +109,23 @@ def _json(name: str, text: str) -> Raw:
         return Raw(msgspec.json.format(text.encode(), indent=-1))
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         raise InvalidParameters(
-            f"'{escape(name)}' is no JSON: '{escape(text)}'", hint="Quotes may be missing."
+            f"'{escape(name)}' is not JSON: '{escape(text)}'", hint="Quotes may be missing."
         ) from None
 
 
 def _joined(name: str, before: Raw | None, raw: Raw, parameters: Parameters) -> Raw:
-    """One more element where a list is given element by element."""
+    """Append to a list that is given element by element."""
     if before is None:
         return raw
     one, other = bytes(before), bytes(raw)
     if not parameters.is_list(name) or not (one.startswith(b"[") and other.startswith(b"[")):
-        raise InvalidParameters(f"'{escape(name)}' is given twice", hint="It takes one value: leave the others out.")
+        raise InvalidParameters(f"'{escape(name)}' is given twice", hint="It takes one value: leave out the others.")
     inside = [part for part in (one[1:-1], other[1:-1]) if part.strip()]
     return Raw(b"[" + b",".join(inside) + b"]")
 
 
 def _is_text(word: str) -> bool:
-    """Whether it is more than bytes: a command line may hold any."""
+    """Whether a word is valid UTF-8: a command line may hold any bytes."""
     try:
         word.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""`mcp-workbench auth`: log in to a remote server, or out of it."""
+"""`mcp-workbench auth`: logs in to a remote server, or logs out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ The command waits on a local port for the browser to return. If your browser is 
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
-    from mcp_workbench.cli import login  # noqa: PLC0415 -- no other command at a terminal needs HTTP
+    from mcp_workbench.cli import login  # noqa: PLC0415 -- large: HTTP
 
     return login.run(options)

@@ -1,4 +1,4 @@
-"""`mcp-workbench call`: one call of one tool, from a terminal or a script."""
+"""`mcp-workbench call`: calls one tool, from a terminal or a script."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire.background import in_background
 from mcp_workbench.workbench import Workbench
 
-HELP = """Call a tool. Its server is started for it, and ended again.
+HELP = """Call a tool. The command starts the tool's server and stops it afterwards.
 
 \b
-Arguments are given in one of these ways:
-  path=README.md limit=5 tags=a tags=b  typed as the tool's schema says
-  path=README.md limit:=5               key:=JSON is JSON, whatever that says
+Pass arguments in one of these ways:
+  path=README.md limit=5 tags=a tags=b  with the types of the tool's schema
+  path=README.md limit:=5               key:=JSON is always JSON
   '{"path": "README.md", "limit": 5}'   all of them as JSON
   -                                     the same, from stdin
 
-Missing and unknown arguments are reported before anything is sent. The result is printed as text; with --json it is
-printed as the server sent it. --output writes an image, audio or a large result to a file, or several into a folder.
+Missing and unknown arguments are reported before anything is sent. The result is printed as text, or with --json as
+the server sent it. --output writes an image, audio or a large result to a file, or several into a folder.
 
-At a terminal progress is shown, and questions of the server are asked. The exit status is 1 if the tool or its server
-failed. Ctrl-C cancels the call."""
+At a terminal the command shows progress and passes on the server's questions. The exit status is 1 if the tool or its
+server failed. Ctrl-C cancels the call."""
 
 _SAVE_HINT = "hint: --output FILE writes it to a file"
 
@@ -66,7 +66,7 @@ def run(options: Given) -> int:
 
 
 def _output(options: Given) -> Output | None:
-    """Where the result goes, checked before anything is started. Raises `RequestError`."""
+    """The checked destination of the result; None for plain printing. Raises `RequestError`."""
     if "output" in options:
         return Output(options["output"], overwrites="force" in options)
     if "force" in options:
@@ -75,17 +75,17 @@ def _output(options: Given) -> Output | None:
 
 
 def _from_memory(typed: TypedArguments, known: Known, identifier: ToolIdentifier) -> Raw:
-    """The arguments, by what is remembered of the tool: who is refused is told how old that is."""
+    """Read the arguments with the cached schema. An error says how old that is."""
     try:
         return read_arguments(typed, Parameters.of(known.listing.tools[identifier.tool]))
     except InvalidParameters as error:
         how = f"mcp-workbench refresh {quote(escape(identifier.toolbox))}"
-        hint = f"{error.hint} (As listed {known_since(known)}; if it changed: {how})"
+        hint = f"{error.hint} (The schema was listed {known_since(known)}; to update it: {how})"
         raise error.copy_with(hint=hint) from None
 
 
 async def _relayed(config: Config, identifier: ToolIdentifier, typed: TypedArguments, arguments: Raw | None) -> Raw:
-    """The result. Where the tool is not known yet its server is asked, before the arguments are looked at."""
+    """Call the tool and return its result. Without a cached schema, first ask the server for it."""
     person = Person()
     async with Workbench(config) as workbench:
         workbench.join(AUDIENCE, person)
@@ -99,7 +99,7 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: TypedArgum
 
 
 async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameters:
-    """The parameters of a tool, from its server. Raises `ConnectFailed` or `ToolNotFound`."""
+    """Ask the server for the parameters of a tool. Raises `ConnectFailed` or `ToolNotFound`."""
     handle = workbench.at(CALLER).pool.handle(ServerIdentifier(identifier.toolbox, identifier.server))
     try:
         listing = await handle.lists.list_tools()
@@ -121,6 +121,6 @@ def _print(result: Raw, *, is_raw: bool) -> None:
 
 def _print_texts(texts: Iterable[str], stream: TextIO) -> None:
     for text in texts:
-        # A terminal obeys what it is sent, a file keeps it: only there is it safe to leave it as it is.
+        # A terminal would execute escape sequences; a file gets the text unchanged.
         told = "\n".join(display.lines_of(text)) if display.is_terminal(stream) else text
         stream.write(told if told.endswith("\n") else f"{told}\n")

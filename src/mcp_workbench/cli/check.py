@@ -1,4 +1,4 @@
-"""`mcp-workbench check`: what is wrong with a configuration, or what is in it. It starts nothing."""
+"""`mcp-workbench check`: reports errors in a configuration, or lists its contents. It starts nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from mcp_workbench.doctor.findings import Finding
 from mcp_workbench.text.redact import SECRET_LENGTH
 from mcp_workbench.text.sanitize import count, escape
 
-HELP = """Check a configuration: say what is wrong with it, or list what is in it.
+HELP = """Check a configuration: report its errors, or list its contents.
 
-Nothing is started. Tools are counted from what servers listed last, if you trust the file. The exit status
-is 0 if the configuration can be used, 2 if it can't or if a variable that it needs is not set."""
+Nothing is started. The tool counts come from the last lists of the servers, if you trust the file. The exit
+status is 0 if the configuration is valid, and 2 if it is not or if a variable that it needs is not set."""
 
-_NOT_TRUSTED = "note: you have not trusted this file as it is now, so other commands ask before they use it"
+_NOT_TRUSTED = "note: you have not trusted this version of the file, so other commands ask before they use it"
 
 
 def run(options: Mapping[str, str]) -> int:
     source, is_trusted = source_to_look_at(options)
     entries = inspect(source)
     config = entries.config
-    known = known_tools(config, config.servers()) if is_trusted else {}  # the file may name another catalog
+    known = known_tools(config, config.servers()) if is_trusted else {}  # an untrusted file may name any catalog
     missing = any(server.missing for server in config.servers())
     if "json" in options:
         print_json(_as_json(entries, known))
@@ -106,12 +106,12 @@ def _server_json(server: ServerConfig, known: Found) -> dict[str, Any]:
 
 
 def _target(server: ServerConfig) -> str:
-    """How it is reached, without anything that a variable brought in."""
+    """How the server is reached, without the values of variables."""
     if isinstance(server.target, Endpoint):
         return f"reached over {_transport(server)}"
     hidden = (value for value in server.secrets if len(value) >= SECRET_LENGTH)
     secret = any(value in server.target.command for value in hidden)
-    command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- no path is meant
+    command = "***" if secret else os.path.basename(server.target.command)  # noqa: PTH119 -- any text
     return f"starts {escape(command)} with {count(len(server.target.args), 'argument')}"
 
 
@@ -120,18 +120,18 @@ def _transport(server: ServerConfig) -> str:
 
 
 def warning_lines(file: str, warnings: Iterable[Finding]) -> Iterator[Words]:
-    """Warnings for people: the position first, as editors and terminals recognise it."""
+    """Warnings as text. The position comes first, in the form that editors recognize."""
     for warning in warnings:
         where = f"{escape(file, len(file))}:"
         if warning.path:
             where += f"{warning.line}:{warning.column}: {warning.path}:" if warning.line else f" {warning.path}:"
         yield Words(f"warning: {where} {warning.text}", "doubtful")
-        if warning.code != CONFIG_WARNING:  # those say themselves what to do
+        if warning.code != CONFIG_WARNING:  # their text contains the advice
             yield Words(f"do: {warning.advice}", indent=2)
 
 
 def warnings_json(warnings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Warnings for programs."""
+    """Warnings as JSON."""
     members = ("code", "path", "line", "column", "advice")
     return [
         {member: getattr(warning, member) for member in members} | {"message": warning.text} for warning in warnings

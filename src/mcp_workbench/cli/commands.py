@@ -1,4 +1,4 @@
-"""Every command, as data. Help texts and parsers are built from it without importing any of them."""
+"""Declares every command as data, so that parser, help and completion import only the command that runs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from mcp_workbench.cli.options import A_SERVER, A_TOOLBOX, AT_TERMINAL, TOOLBOX_
 
 
 class Command(NamedTuple):
-    """One command. Its module has `HELP`, what people read of it, and `run`, which gives the exit status."""
+    """One command. Its module has the text `HELP`, and `run`, which returns the exit status."""
 
     name: str
     summary: str
     options: tuple[Option, ...] = ()
     arguments: tuple[Argument, ...] = ()
     words: str = ""
-    """How the rest of the command line is called in help texts, where a command takes it."""
+    """The name of the remaining words in the usage line, if the command takes any."""
     module: str = ""
-    """Where it is not that of its name."""
+    """The module, if its name is not that of the command."""
     known: str = ""
-    """What a shell completes the rest of the command line with, as for an `Argument`."""
+    """The completer of the remaining words, as for an `Argument`."""
 
     @property
     def line(self) -> str:
-        """The beginning of its command lines."""
+        """The start of its command lines: `mcp-workbench list`."""
         return f"mcp-workbench {self.name}".rstrip()
 
     @property
@@ -35,7 +35,6 @@ class Command(NamedTuple):
         return " ".join(filter(None, parts))
 
     def load(self) -> Any:
-        """Import its module."""
         return import_module(f"mcp_workbench.cli.{self.module or self.name}")
 
     def run(self, given: Given) -> int:
@@ -92,10 +91,10 @@ COMMANDS = (
         words="[KEY=VALUE... | JSON | -]",
         known="argument",
     ),
-    Command("doctor", "Start every server once: what is wrong, and what to do.", options.DOCTOR, (TOOLBOX_NAME,)),
+    Command("doctor", "Start every server once, and report problems with advice.", options.DOCTOR, (TOOLBOX_NAME,)),
     Command("status", "Show what running workbenches are doing.", options.STATUS),
     Command("logs", "Show the logs of running workbenches.", options.LOGS),
-    Command("refresh", "List the tools of servers again, and remember them.", AT_TERMINAL, (TOOLBOX_NAME,)),
+    Command("refresh", "Update the cached tool lists of servers.", AT_TERMINAL, (TOOLBOX_NAME,)),
     Command("tokens", "Count the tokens that an agent reads.", AT_TERMINAL, (TOOLBOX_NAME,)),
     Command(
         "auth",
@@ -113,7 +112,7 @@ COMMANDS = (
     ),
     Command("trust", "Trust the configuration of a project.", options.TRUST, (options.A_FILE,)),
     Command("schema", "Print the JSON Schema of the configuration file."),
-    Command("demo", "Take a tour with the servers that come with it."),
+    Command("demo", "Take a tour with the bundled demo servers."),
 )
 
 PROGRAM = Command("", "", options.GENERAL, words="[COMMAND] [ARGS]...", module="help_text")

@@ -1,6 +1,6 @@
-"""What a shell offers when a person presses the tab key: commands, options, and names that are configured or listed.
+"""Candidates for shell completion: commands, options, and names from the configuration and the catalog.
 
-Nothing is started, and whatever can't be read is as if it was empty: nobody wants an error while typing.
+It starts nothing and reports no errors: a configuration that can't be read offers no names.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mcp_workbench.errors import WorkbenchError
 SHELLS: Final = ("bash", "zsh", "fish")
 
 Offer: TypeAlias = tuple[str, str]
-"""What may come next, and what that is."""
+"""A candidate and its description."""
 FILES: Final[Offer] = ("", "")
-"""In the place of offers: the names of files, which a shell knows better."""
+"""Tells the shell to complete file names itself."""
 _FILES_META: Final = frozenset(("FILE", "FOLDER", "PROGRAM"))
 
 
 def complete(words: list[str], incomplete: str) -> list[Offer]:
-    """What may stand in the place of a word of which only the beginning is there."""
+    """Complete the last, incomplete word of a command line."""
     while words and words[0] == DEBUG.name:
         words = words[1:]
     command = find(words[0]) if words else None
@@ -71,9 +71,9 @@ def _of_command(command: Command, words: list[str], incomplete: str) -> Iterable
 
 
 def _behind_dashes(found: list[Offer]) -> list[Offer]:
-    """A name that begins as options do would be read as one: first comes what ends them."""
+    """Offer `--` instead of names that begin with a dash: without it they would be parsed as options."""
     plain = [offer for offer in found if not offer[0].startswith("-")]
-    return plain if len(plain) == len(found) else [*plain, (END_OF_OPTIONS, "What follows are names.")]
+    return plain if len(plain) == len(found) else [*plain, (END_OF_OPTIONS, "End of options.")]
 
 
 def _values(option: Option, given: Given, incomplete: str) -> Iterable[Offer]:
@@ -87,7 +87,7 @@ def _files(metavar: str) -> list[Offer]:
 
 
 def _named(known: str, given: Given, incomplete: str) -> list[Offer]:
-    """Names of one kind: fixed ones, or those from the configuration and the catalog."""
+    """Names from one completer: fixed ones, or names from the configuration and the catalog."""
     if (fixed := _fixed(known, given, incomplete)) is not None:
         return list(fixed)
     logger.log.set_level("off")
@@ -99,7 +99,7 @@ def _named(known: str, given: Given, incomplete: str) -> list[Offer]:
 
 
 def _fixed(known: str, given: Given, incomplete: str) -> Iterable[Offer] | None:
-    """Names that no configuration has; None for other kinds."""
+    """Names that do not depend on a configuration; None for other completers."""
     match known:
         case "":
             return []
@@ -108,7 +108,7 @@ def _fixed(known: str, given: Given, incomplete: str) -> Iterable[Offer] | None:
         case "variable":
             return [(name, "") for name in os.environ if not is_default(name) and not is_own(name)]
         case "host":
-            from mcp_workbench.hosts.registry import HOSTS  # noqa: PLC0415 -- few commands have use for it
+            from mcp_workbench.hosts.registry import HOSTS  # noqa: PLC0415 -- few completions need it
 
             return [(host.key, host.title) for host in HOSTS]
         case "page":
@@ -118,7 +118,7 @@ def _fixed(known: str, given: Given, incomplete: str) -> Iterable[Offer] | None:
 
 
 def _pages(given: Given, incomplete: str) -> Iterator[Offer]:
-    """Pages by name, and behind `PAGE#` or after a page its sections; the folder of a page may be left out."""
+    """Pages by name, with or without their folder; after `PAGE#` or `PAGE`, the sections of that page."""
     from mcp_workbench.cli import manual  # noqa: PLC0415 -- as above
     from mcp_workbench.command_errors import PageNotFound  # noqa: PLC0415
 
@@ -157,18 +157,18 @@ def _any_server(config: Config, _given: Given, _incomplete: str) -> Iterator[Off
 
 
 def _tools(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
-    from mcp_workbench.catalog.rendering.render import first_sentence  # noqa: PLC0415 -- only tools have one
+    from mcp_workbench.catalog.rendering.sentence import first_sentence  # noqa: PLC0415 -- only tools need it
 
     for name, definition in _definitions(config, given).items():
         yield name, first_sentence(definition)
 
 
 def _arguments(config: Config, given: Given, incomplete: str) -> Iterator[Offer]:
-    """`key=` of parameters that are not given yet, and after it the values that one may have."""
+    """`key=` for each parameter that is not on the line yet; after `key=`, its possible values."""
     definition = _definitions(config, given).get(given.get("tool", ""))
     if definition is None:
         return
-    from mcp_workbench.cli.parameters import Parameters  # noqa: PLC0415 -- who completes a name has no use for it
+    from mcp_workbench.cli.parameters import Parameters  # noqa: PLC0415 -- names are completed without it
 
     parameters = Parameters.of(definition)
     name, equals, _ = incomplete.partition("=")
@@ -185,7 +185,7 @@ def _arguments(config: Config, given: Given, incomplete: str) -> Iterator[Offer]
 
 
 def _definitions(config: Config, given: Given) -> Mapping[str, Definition]:
-    """The tools of the server that was named, as they are remembered."""
+    """The cached tools of the named server."""
     toolbox = config.toolboxes.get(given.get("toolbox", ""))
     server = toolbox.servers.get(given.get("server", "")) if toolbox is not None else None
     if server is None:

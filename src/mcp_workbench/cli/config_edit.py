@@ -1,6 +1,6 @@
-"""The configuration that a command changes: found, changed as text, checked, and replaced whole.
+"""Edits the configuration file: finds it, changes its text, validates the result and replaces the file.
 
-Guarantees: a text that `check` would refuse is never written, and a file that changed meanwhile is not overwritten.
+Guarantees: it never writes a text that `check` would refuse, and never overwrites a file that changed meanwhile.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _EMPTY = '{\n  "toolboxes": {}\n}\n'
 
 
 class Target(NamedTuple):
-    """A configuration file, with the text that it has or shall have."""
+    """A configuration file with its current or new text."""
 
     path: Path
     text: str
     known: bytes | None
-    """What the file holds; None where there is none."""
+    """The bytes of the file; None if it does not exist."""
     is_projects: bool = False
-    """Whether it was found in the current folder: others may read what is written there."""
+    """Whether it belongs to the current folder, where others may read it."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -56,22 +56,21 @@ class Target(NamedTuple):
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has the servers of one toolbox, as hosts write them."""
+        """Whether it has only `mcpServers`, as in the files of hosts."""
         return "mcpServers" in self.tree and "toolboxes" not in self.tree
 
     def servers(self) -> dict[str, dict[str, Any]]:
-        """The entries as written in the file, by toolbox and name, without their comments."""
+        """The entries by toolbox and name, as written but without comments."""
         toolboxes = {DEFAULT_TOOLBOX: self.tree} if self.is_bare else self.tree["toolboxes"]
         return {name: _entries(toolbox["mcpServers"]) for name, toolbox in toolboxes.items()}
 
     def descriptions(self) -> dict[str, str]:
-        """The description of each toolbox."""
         if self.is_bare:
             return {DEFAULT_TOOLBOX: DEFAULT_DESCRIPTION}
         return {name: toolbox["description"] for name, toolbox in self.tree["toolboxes"].items()}
 
     def place(self, toolbox: str, server: str) -> tuple[str, ...]:
-        """Where a server stands."""
+        """The path of a server's entry."""
         return ("mcpServers", server) if self.is_bare else ("toolboxes", toolbox, "mcpServers", server)
 
     def with_member(self, path: Sequence[str], value: object) -> Target:
@@ -81,13 +80,13 @@ class Target(NamedTuple):
         return self._replace(text=remove_member(self.text, path, str(self.path)))
 
     def with_server(self, toolbox: str, server: str, entry: Mapping[str, Any], description: str) -> Target:
-        """The same with a server; its toolbox is made, with `description`, where there is none."""
+        """Add or replace a server. A missing toolbox is created with `description`."""
         if self.is_bare or toolbox in self.tree["toolboxes"]:
             return self.with_member(self.place(toolbox, server), entry)
         return self.with_member(("toolboxes", toolbox), {"description": description, "mcpServers": {server: entry}})
 
     def moved(self, server: str, source: str, to: str, description: str) -> Target:
-        """The same with a server in another toolbox, which is made where there is none; an emptied one goes."""
+        """Move a server to another toolbox. Creates a missing toolbox, and removes one that becomes empty."""
         target = self
         if to not in self.tree["toolboxes"]:
             target = self.with_member(("toolboxes", to), {"description": description, "mcpServers": {}})
@@ -96,17 +95,17 @@ class Target(NamedTuple):
         return target if target.servers()[source] else target.without_member(("toolboxes", source))
 
     def checked(self) -> Config:
-        """The configuration. Raises `ConfigError`."""
+        """Parse and validate the text. Raises `ConfigError`."""
         return config_of(SourceText(self.text, str(self.path)), strict=False)
 
     def write(self) -> None:
-        """Put the text into the file, which this process has locked. Raises `ConfigError`, or `HostFileError`."""
+        """Write the text to the file, which the caller has locked. Raises `ConfigError` or `HostFileError`."""
         self.checked()
         files.replace(self.path, self.text.encode(), self.known)
         self._stay_trusted()
 
     def _stay_trusted(self) -> None:
-        """Keep a file trusted that was, up to the change that its user has just asked for."""
+        """Renew the trust of a trusted file: its user requested this change."""
         if self.path.name != FILE_NAME or self.known is None:
             return
         try:
@@ -130,7 +129,7 @@ def _without_comments(entry: Mapping[str, Any], keys: Iterable[Key]) -> dict[str
 
 @contextmanager
 def to_change(options: Mapping[str, str]) -> Generator[Target]:
-    """The configuration that commands use, locked; one in the user's folder is made where there is none.
+    """Lock the configuration that commands use. If there is none, a change creates the user's own.
 
     Raises `ConfigError`, `TrustFailed` or `FileBusy`.
     """
@@ -144,19 +143,19 @@ def to_change(options: Mapping[str, str]) -> Generator[Target]:
 
 @contextmanager
 def to_edit(options: Mapping[str, str]) -> Generator[Target]:
-    """The same, if it exists and has toolboxes. Raises `ConfigError`, `TrustFailed` or `FileBusy`."""
+    """Like `to_change`, but the file must exist and have toolboxes."""
     with to_change(options) as target:
         if target.known is None:
             raise ConfigError("there is no configuration yet", file=target.path, hint="Run: mcp-workbench import")
         if target.is_bare:
             hint = "Put its servers into toolboxes; mcp-workbench docs configuration shows how."
-            raise ConfigError("the file has mcpServers alone, and no toolboxes", file=target.path, hint=hint)
+            raise ConfigError("the file has only mcpServers, and no toolboxes", file=target.path, hint=hint)
         yield target
 
 
 @contextmanager
 def to_import(options: Mapping[str, str]) -> Generator[Target]:
-    """The configuration that `serve` uses, locked."""
+    """Lock the configuration that `serve` uses."""
     named = options.get("config") or os.environ.get(VARIABLE)
     path = Path(named).expanduser() if named else _own()
     with files.locked(path, makes_folder=True):
@@ -164,7 +163,7 @@ def to_import(options: Mapping[str, str]) -> Generator[Target]:
 
 
 def opened(path: Path) -> Target:
-    """The file, or what it begins with. Raises `ConfigError`."""
+    """Read the file, or start with an empty configuration. Raises `ConfigError`."""
     path = path.absolute()
     if not os.path.lexists(path):
         return Target(path, _EMPTY, None)
@@ -190,10 +189,12 @@ def _own() -> Path:
 
 
 _TONES: dict[str, Tone] = {"+": "good", "-": "bad", "@": "quiet"}
+_SCHEMES = frozenset({"bearer", "basic", "token"})
+"""Words that remain of a header whose variable is not set. They are no secrets."""
 
 
 def differences(before: Target, after: Target) -> Iterator[Words]:
-    """The lines that go and come, and a few around them. No secret of either is in it."""
+    """Unified diff of two texts, with the secrets of both redacted."""
     redactor = Redactor()
     redactor.hide(_secrets(before))
     redactor.hide(_secrets(after))
@@ -204,7 +205,7 @@ def differences(before: Target, after: Target) -> Iterator[Words]:
 
 
 def _secrets(target: Target) -> set[str]:
-    """The secrets of the configuration, values that look like secrets, and comments of both kinds that contain one."""
+    """Known secrets, values that look like secrets, and comments that contain one."""
     variables = Variables()
     for servers in target.servers().values():
         for name, entry in servers.items():

@@ -1,8 +1,8 @@
 """Chooses the configuration file of a command, and reads it once.
 
-Guarantees: the file of the current folder is used only if its user trusted exactly these bytes, or has just seen at a
-terminal what they start and said yes. The bytes that were compared or shown are the bytes that are used. Without a
-terminal, a file that is not trusted is not even read. `serve` has the same rule, without the question.
+Guarantees: the file of the current folder is used only if the user trusted exactly these bytes, or has just seen at a
+terminal what they start and said yes. A command uses the bytes that it compared or showed. Without a terminal, an
+untrusted file is not even read. `serve` has the same rule, without the question.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mcp_workbench.text.suggest import nearest_or_known
 
 
 def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> SourceText:
-    """The configuration file of a command that may start something or write. Raises `ConfigError` or `TrustFailed`."""
+    """Read the file for a command that starts servers or writes. Raises `ConfigError` or `TrustFailed`."""
     flag = options.get("config")
     if has_project_file(flag, os.environ):
         return _project_source(may_ask=may_ask and "json" not in options)
@@ -34,7 +34,7 @@ def config_source(options: Mapping[str, str], *, may_ask: bool = True) -> Source
 
 
 def source_to_look_at(options: Mapping[str, str]) -> tuple[SourceText, bool]:
-    """The configuration file for a command that only parses it, and whether other commands would use it without asking.
+    """Read the file for a command that only parses it; also return whether other commands use it without asking.
 
     Raises `ConfigError` or `TrustFailed`.
     """
@@ -47,16 +47,16 @@ def source_to_look_at(options: Mapping[str, str]) -> tuple[SourceText, bool]:
 
 
 def say_used(file: str, options: Mapping[str, str]) -> None:
-    """Say on stderr which configuration is used. A script that named the file itself gets no line."""
+    """Print on stderr which file is used, except for a script that named the file itself."""
     if (options.get("config") or os.environ.get(VARIABLE)) and not is_terminal(sys.stderr):
         return
-    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 -- pathlib is not needed for it
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 -- pathlib is not loaded
     short = f"~{file.removeprefix(home)}" if home and file.startswith(f"{home}/") else file
     note(f"using {short}")
 
 
 def _project_source(*, may_ask: bool) -> SourceText:
-    """The file of the current folder, if it is trusted or agreed to."""
+    """Read the file of the current folder, if the user trusts it or agrees to it."""
     place, sha256 = _project()
     is_there = may_ask and _is_person_there()
     if sha256 is None and not is_there:
@@ -68,7 +68,7 @@ def _project_source(*, may_ask: bool) -> SourceText:
 
 
 def _project() -> tuple[str, str | None]:
-    """Where the file of the current folder is, and the digest that its user trusts."""
+    """The path of the current folder's file, and the digest that the user trusts."""
     from mcp_workbench.storage.trusted_configs import Trust, place_of  # noqa: PLC0415 -- most folders have no such file
 
     try:
@@ -95,12 +95,12 @@ def _not_trusted(place: str, *, is_changed: bool) -> ConfigError:
 
 
 def _is_person_there() -> bool:
-    """The question goes to stderr, so that the output can go to a file."""
+    """Whether somebody can answer a question. It goes to stderr, since stdout may be a file."""
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
 def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
-    """Whether the person at the terminal, shown what the file starts, wants it used this once."""
+    """Show what the file starts, and ask whether to use it this once."""
     from mcp_workbench.cli.trust import show_contents  # noqa: PLC0415 -- most folders have no such file
 
     why = "has changed since you trusted it" if is_changed else "came with this folder, and you have not trusted it"
@@ -112,12 +112,12 @@ def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
 
 
 def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
-    """The configuration, and the toolbox that was named or all of them. Raises `ConfigError`."""
+    """Read the configuration; return it with the named toolbox, or with all. Raises `ConfigError`."""
     logger.log.set_level(log_level(options, otherwise="error"))
     config = config_of(config_source(options))
     logger.guard(lambda: config.secrets)
     logger.log.redact.hide(config.secrets)
-    if "json" not in options:  # a document names the file itself
+    if "json" not in options:  # the JSON document names the file
         say_used(config.file, options)
     toolbox = options.get("toolbox", "")
     if toolbox and toolbox not in config.toolboxes:
@@ -127,7 +127,7 @@ def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
 
 
 def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
-    """How much is logged. Raises `ConfigError`."""
+    """The log level from `--log-level`, $WORKBENCH_LOG or the default. Raises `ConfigError`."""
     level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
     if level not in logger.LEVELS:
         raise ConfigError(f"WORKBENCH_LOG is '{escape(level)}'", hint=f"Set it to one of {', '.join(logger.LEVELS)}.")
@@ -135,14 +135,14 @@ def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
 
 
 def refuse(error: WorkbenchError, options: Mapping[str, str]) -> int:
-    """Report that a command can't be done, to a person or to a program; the exit status."""
+    """Report an error as text or JSON; return the exit status."""
     return print_failure(error) if "json" in options else report(error)
 
 
 def read_config(options: Mapping[str, str], *, always_say_file: bool = False) -> Config:
-    """The configuration; a variable that is missing is the matter of its own server. Raises `ConfigError`.
+    """Read the configuration. A missing variable is not an error: it only affects its server. Raises `ConfigError`.
 
-    Says on stderr which file it is. With `--json` only where asked: most documents name the file themselves.
+    Prints on stderr which file it is. With `--json` only if `always_say_file`: most documents name the file.
     """
     logger.log.set_level(log_level(options, otherwise="error"))
     config = config_of(config_source(options), strict=False)

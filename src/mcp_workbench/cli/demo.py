@@ -1,18 +1,17 @@
-"""`mcp-workbench demo`: see it work, on servers that come with it."""
+"""`mcp-workbench demo`: shows the workbench with bundled servers."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 
-HELP = """Show what the workbench does, with small MCP servers that come with it.
+HELP = """Show what the workbench does, with small bundled MCP servers.
 
-It starts the workbench as a host would, opens toolboxes, calls tools and exits. It needs no
-network and changes nothing."""
+The demo starts the workbench as a host would, opens toolboxes, calls tools and exits. It needs no network
+and changes nothing."""
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
     del options
     from mcp_workbench.demo.tour import run as tell  # noqa: PLC0415 -- only this command needs it
 

@@ -13,8 +13,8 @@ from mcp_workbench.text.sanitize import escape
 
 HELP = """Change the description of a toolbox.
 
-Agents choose a toolbox by its description: say what an agent can do with it. Comments, order and layout of
-the file stay as they are.
+Agents choose a toolbox by its description: say what an agent can do with it. The file keeps its comments,
+order and layout.
 
 \b
   mcp-workbench describe code 'Read and write the files of my projects; work with their Git history'"""

@@ -1,10 +1,10 @@
-"""What a person sees: tables, paragraphs and a live display at a terminal; aligned text everywhere else.
+"""Terminal output: tables, paragraphs and a live display; in a pipe, aligned text.
 
-The one room that knows `rich`, besides `cli/markdown.py`; it takes as long to load as a list takes in all: only what
-moves is left to it.
-Every text that is given here is shown with everything invisible escaped, so no server can colour or move what stands on
-a terminal. Only `Verbatim` text may be wider than the terminal. With `NO_COLOR`, and at a dumb terminal, nothing is
-coloured.
+Guarantees: invisible characters are escaped, so no server can color text or move the cursor. Only `Verbatim` text may
+be wider than the terminal. With `NO_COLOR` and at a dumb terminal there are no colors.
+
+Only this module and `cli/markdown.py` use `rich`, here only for the live display: loading it takes as long as a whole
+`list`.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 
 COLUMN_LEAST = 10
-"""How narrow a column of a table becomes before columns that should stay whole give way: less can't be read."""
+"""Other columns shrink to this width before columns with `is_whole` shrink: less can't be read."""
 
 _EMOJI: Final = "\ufe0f"
-"""Makes a picture, which is wide, of the character before it."""
+"""Turns the character before it into an emoji, which is two columns wide."""
 _WIDE_SINCE_UNICODE_16: Final = frozenset(
     chr(code)
     for block in ((0x2630, 0x2637), (0x268A, 0x268F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D356), (0x1D360, 0x1D376))
     for code in range(block[0], block[1] + 1)
 )
-"""Symbols of the Yijing and counting rods: older Pythons know them as narrow."""
+"""Yijing symbols and counting rods: the tables of older Pythons say that they are narrow."""
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of terminal columns that a text takes."""
     return len(text) if text.isascii() else sum(_character_widths(text))
 
 
 def cut(text: str, width: int) -> str:
-    """The text, or as much of it as fits, and a sign that there is more."""
+    """The text, or as much of it as fits, followed by `…`."""
     if _fitting(text, width) == len(text):
         return text
     return f"{text[: _fitting(text, width - 1)]}…"
 
 
 def folded(line: str, width: int) -> Iterator[str]:
-    """A line as lines that fit, broken between words; within a word only where that alone does not fit."""
+    """Wrap a line between words; break a word only if it does not fit on a line of its own."""
     line = line.rstrip()
     while (fits := _fitting(line, width)) < len(line):
         space = line.rfind(" ", 0, fits + 1)
@@ -60,9 +60,9 @@ def folded(line: str, width: int) -> Iterator[str]:
 
 
 def shared(wanted: Sequence[int], room: int, is_whole: Sequence[bool]) -> list[int]:
-    """How wide columns can be: the widest give way first, and those that are to stay whole after all others.
+    """Fit column widths into a line. The widest column shrinks first, columns with `is_whole` after all others.
 
-    None becomes so narrow that it can't be read while another has room to give.
+    No column becomes narrower than `COLUMN_LEAST` while another column can still shrink.
     """
     widths = [min(width, max(room, 1)) for width in wanted]
     for least in (COLUMN_LEAST, 1):
@@ -74,7 +74,7 @@ def shared(wanted: Sequence[int], room: int, is_whole: Sequence[bool]) -> list[i
 
 
 def _fitting(text: str, width: int) -> int:
-    """How many characters of the beginning of a text fit."""
+    """The number of leading characters that fit."""
     if text.isascii():
         return min(len(text), max(width, 0))
     taken = 0
@@ -102,16 +102,16 @@ def _is_wide(character: str) -> bool:
 
 
 SHOWN_EVERY_SECONDS = 0.5
-"""How often it is shown anew at a terminal how long a server has been waited for: people look at whole seconds."""
+"""The refresh interval of live displays, which show whole seconds."""
 TERMINAL_COLUMNS = 80
-"""The width of a terminal that does not tell its own: that of the first ones, which all others have."""
+"""The assumed width of a terminal that does not report its own."""
 TERMINAL_ROWS = 24
 """The assumed height of a terminal that does not report its own."""
 SENTENCE_COLUMNS = 24
-"""The room that a sentence needs beside names: in less there are a word or two to a line, and it stands below."""
+"""The width that a sentence needs next to names. With less, it stands below them."""
 
 Tone: TypeAlias = Literal["", "strong", "quiet", "good", "doubtful", "bad"]
-"""What a text is, as far as its look is concerned."""
+"""The meaning of a text, which decides its style."""
 
 _STYLES: Final[Mapping[Tone, str]] = {
     "": "",
@@ -121,12 +121,12 @@ _STYLES: Final[Mapping[Tone, str]] = {
     "doubtful": "33",
     "bad": "31",
 }
-"""What a terminal is told for it."""
+"""The SGR parameters of each tone."""
 _GAP: Final = "  "
 
 
 class Words(NamedTuple):
-    """A text in one tone: a cell, or a paragraph with its own line ends."""
+    """A text in one tone: a cell, or a paragraph, which may contain line ends."""
 
     text: str
     tone: Tone = ""
@@ -137,21 +137,19 @@ Cell: TypeAlias = str | Words
 
 
 class Column(NamedTuple):
-    """A column of a table."""
-
     title: str = ""
     is_number: bool = False
     tone: Tone = ""
     is_whole: bool = False
-    """Whether it is never broken in two: the others make room."""
+    """Whether its cells are never wrapped: the other columns shrink instead."""
     is_optional: bool = False
-    """Whether it is left out where the terminal is too narrow for the rest."""
+    """Whether it is left out if the terminal is too narrow."""
     most_lines: int = 0
-    """The lines that a cell may take; 0 for any number."""
+    """The maximum number of lines in a cell; 0: no limit."""
 
 
 class Table(NamedTuple):
-    """Rows of cells. It has a head where a column has a title."""
+    """Rows of cells, with a header if any column has a title."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -159,7 +157,7 @@ class Table(NamedTuple):
 
 
 class Verbatim(NamedTuple):
-    """Text to be copied: its lines are never broken, so the terminal itself wraps them."""
+    """Text to copy: its lines are never wrapped here, only by the terminal."""
 
     text: str
 
@@ -168,35 +166,33 @@ Block: TypeAlias = str | Words | Table | Verbatim
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at it."""
     try:
         return stream.isatty()
-    except ValueError:  # it is closed
+    except ValueError:  # closed
         return False
 
 
 def write(*blocks: Block, to: TextIO | None = None) -> None:
-    """Show these, one below the other, on stdout or on another stream."""
+    """Write blocks to stdout or another stream."""
     stream = to if to is not None else sys.stdout
     for line in lines(*blocks, to=stream):
         stream.write(f"{line}\n")
 
 
 def lines(*blocks: Block, to: TextIO | None = None) -> Iterator[str]:
-    """The lines that `write` writes."""
     look = _look_of(to if to is not None else sys.stdout)
     for block in blocks:
         yield from _lines(block, look)
 
 
 def lines_of(text: str) -> Iterator[str]:
-    """A text line by line, with everything invisible in it escaped."""
+    """Split a text into lines and escape their invisible characters."""
     for line in text.expandtabs().splitlines():
         yield escape(line, len(line))
 
 
 class Live:
-    """What is under way: shown at a terminal, written over again and again, and gone at the end; elsewhere nothing."""
+    """A progress display, redrawn in place at a terminal and removed at the end. In a pipe it shows nothing."""
 
     def __init__(self, *, to: TextIO | None = None) -> None:
         self._stream = to if to is not None else sys.stderr
@@ -212,10 +208,10 @@ class Live:
         self.clear()
 
     def show(self, *blocks: Block) -> None:
-        """Show these instead of what stands there."""
+        """Replace the current display."""
         if not self._is_seen:
             return
-        from rich.live import Live as Display  # noqa: PLC0415 -- large, and only for what moves
+        from rich.live import Live as Display  # noqa: PLC0415 -- large
         from rich.text import Text  # noqa: PLC0415
 
         if self._display is None:
@@ -226,7 +222,7 @@ class Live:
         self._display.update(Text.from_ansi("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def clear(self) -> None:
-        """Take away what stands there; the next `show` begins anew."""
+        """Remove the display; `show` brings it back."""
         if self._display is not None:
             self._display.stop()
             self._display = None
@@ -236,12 +232,12 @@ class Live:
 
 
 class _Look(NamedTuple):
-    """How a stream is written to."""
+    """The properties of an output stream."""
 
     width: int
     is_coloured: bool = False
     is_cut: bool = False
-    """Whether a line that does not fit is cut, and not broken."""
+    """Whether long lines are truncated instead of wrapped."""
 
 
 def _look_of(stream: TextIO) -> _Look:
@@ -251,13 +247,13 @@ def _look_of(stream: TextIO) -> _Look:
 
 
 def terminal_look(stream: TextIO) -> tuple[int, bool]:
-    """How many columns a terminal has, and whether it shows colours."""
+    """The width of a terminal, and whether to use colors."""
     look = _look_of(stream)
     return look.width, look.is_coloured
 
 
 def is_dumb() -> bool:
-    """Whether the terminal knows nothing but lines."""
+    """Whether the terminal has no cursor control."""
     return os.environ.get("TERM", "dumb") in {"dumb", "unknown"}
 
 
@@ -271,7 +267,7 @@ def _columns(stream: TextIO) -> int:
 
 
 def terminal_rows(stream: TextIO) -> int:
-    """How many lines a terminal shows."""
+    """The height of a terminal."""
     named = os.environ.get("LINES", "")
     try:
         rows = int(named) if named.isdecimal() else os.get_terminal_size(stream.fileno()).lines
@@ -317,7 +313,6 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
 
 
 def _pieces(cell: Words, width: int, column: Column, look: _Look) -> list[str]:
-    """The lines of a cell."""
     if column.is_whole or look.is_cut:
         return [cut(cell.text, width)]
     found = list(folded(cell.text, width))

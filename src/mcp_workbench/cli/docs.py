@@ -1,4 +1,4 @@
-"""`mcp-workbench docs`: the documentation that comes with the program."""
+"""`mcp-workbench docs`: shows and searches the bundled documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_PAGERS: Final = ("", "cat")
 
 
 def show_lines(lines: Iterable[str], *, is_paged: bool = True) -> None:
-    """Write lines to stdout; where it is a terminal and they don't fit, through `$PAGER` or `less -R`."""
+    """Write lines to stdout. At a terminal that is too small for them, use `$PAGER` or `less -R`."""
     shown = list(lines)
     text = "".join(f"{line}\n" for line in shown)
     is_long = is_terminal(sys.stdout) and not is_dumb() and len(shown) >= shutil.get_terminal_size().lines
@@ -35,19 +35,19 @@ def show_lines(lines: Iterable[str], *, is_paged: bool = True) -> None:
 
 
 def _paged(text: str) -> bool:
-    """Whether a pager could show it."""
+    """Show a text in the pager; return whether there is one."""
     command = os.environ.get("PAGER", _DEFAULT).strip()
     if command in _NO_PAGERS:
         return False
     try:
         words = shlex.split(command)
-        # `less` without -R would show colours as escape sequences; who has LESS set has decided.
+        # Without -R, `less` shows colors as escape sequences. A LESS that the user set wins.
         process = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": "R", **os.environ})  # noqa: S603
     except (OSError, ValueError):
         return False
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
     try:
-        with suppress(BrokenPipeError):  # the person has seen enough
+        with suppress(BrokenPipeError):  # the user quit the pager
             process.communicate(text.encode(errors="replace"))
         process.wait()
     finally:
@@ -60,8 +60,8 @@ HELP = """Read the documentation of this version, at a terminal and without a ne
 \b
 mcp-workbench docs                        a list of all pages
 mcp-workbench docs configuration          a page
-mcp-workbench docs errors#server_refused  a section, or what a name in a table means
-mcp-workbench docs --search call timeout  sections that have all of these words
+mcp-workbench docs errors#server_refused  a section, or a row of a table
+mcp-workbench docs --search call timeout  the sections with all of these words
 
 A long page is shown in $PAGER, else in less. In a pipe the page is printed as Markdown."""
 
@@ -78,7 +78,7 @@ def run(options: Given) -> int:
     elif options.words:
         _show(options, known, *_named(options.words, known))
     elif "path" in options:
-        print(manual.folder())  # noqa: T201 -- for a shell, as it is
+        print(manual.folder())  # noqa: T201 -- a path for scripts, unescaped
     else:
         _show_overview(options, known)
     return 0
@@ -133,7 +133,7 @@ def _rendered(page: ManualPage, section: Section | None, known: dict[str, Manual
 
 
 def _is_same(text: str, name: str, known: dict[str, ManualPage]) -> bool:
-    """Whether the text of a link is a name of the page that it leads to."""
+    """Whether the text of a link is the name of its page."""
     short = text.casefold().removeprefix("docs/").removesuffix(".md")
     target = name.partition("#")[0]
     return short == target or (short == target.rpartition("/")[2] and short not in known)
@@ -164,7 +164,7 @@ def _show_overview(options: Given, known: dict[str, ManualPage]) -> None:
 
 
 def _entries(known: dict[str, ManualPage]) -> Iterator[tuple[str, ManualPage, str]]:
-    """Every page with its group and what it is for: guides in the order of the index, then commands and hosts."""
+    """Every page with its group and purpose: guides in the order of the index, then commands and hosts."""
     for name, (group, about) in manual.wanted_for(known).items():
         if "/" not in name:
             yield group, known[name], f"{about[:1].upper()}{about[1:]}"
@@ -180,7 +180,7 @@ def _entries(known: dict[str, ManualPage]) -> Iterator[tuple[str, ManualPage, st
 
 def _search(options: Given, known: dict[str, ManualPage]) -> None:
     if not options.words:
-        raise InvalidParameters("there is nothing to search for", hint=f"{COMMAND} --search call timeout")
+        raise InvalidParameters("nothing to search for", hint=f"{COMMAND} --search call timeout")
     hits = search(options.words, known.values())
     if "json" in options:
         found = [{"page": hit.page, "section": hit.section.anchor, "title": hit.section.title, "lines": hit.lines}

@@ -1,6 +1,6 @@
-"""`mcp-workbench doctor`: starts every server once, and says what is wrong and what to do about it.
+"""`mcp-workbench doctor`: starts every server once, and reports problems with advice.
 
-A server that fails gets the whole environment only if a person at a terminal agrees, for each server, or passes
+A failing server gets the whole environment only if the user agrees to it at a terminal, for each server, or passes
 `--try-environment`.
 """
 
@@ -32,17 +32,16 @@ from mcp_workbench.errors import ConfigError, SpawnFailed
 from mcp_workbench.limits import DEFAULTS
 from mcp_workbench.text.sanitize import count, escape, slashed
 
-HELP = """Examine a configuration and every server in it: say what is wrong, and what to do about it.
+HELP = """Examine a configuration and every server in it, and report problems with advice.
 
-Starts each server of the toolbox (or of all), asks it for its tools and ends it, several at once. Calls no
-tool. Checks the file itself too: packages without a version, secrets that are written into it, duplicate
-servers.
+The command starts each server of the toolbox (or of all), lists its tools and stops it, several at once. It
+calls no tool. It also checks the file: packages without a version, secrets, duplicate servers.
 
-A server that fails may need a variable of your environment that it does not get. At a terminal you are
-asked whether to try it with your whole environment; --try-environment does it without asking.
+A failing server may need a variable of your environment that it does not get. At a terminal the command asks
+whether to try the server with your whole environment; --try-environment does so without asking.
 
-The exit status is 1 if a server can't be used, 2 if the file can't, and 0 otherwise; with --strict also 1
-if there is any warning."""
+The exit status is 1 if a server can't be used, 2 if the file can't, and else 0. With --strict, a warning
+also makes it 1."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -68,7 +67,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _seconds(options: Mapping[str, str]) -> float | None:
-    """How long each server may take. Raises `ConfigError`."""
+    """The start timeout from `--timeout`. Raises `ConfigError`."""
     if "timeout" not in options:
         return None
     try:
@@ -86,8 +85,8 @@ _KEY = "try_environment"
 def with_trials(
     report: ConfigReport, checks: ConfigChecks, options: Mapping[str, str], *, seconds: float | None
 ) -> ConfigReport:
-    """The report, with what is found about servers that may be tried."""
-    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in checks.config.servers()}
+    """Try failing servers with the whole environment, and add the findings to the report."""
+    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in entries.config.servers()}
     servers, left = list(report.servers), list[str]()
     for at, examined in enumerate(servers):
         server = configured[examined.server]
@@ -105,7 +104,7 @@ def with_trials(
 
 
 def _is_attended(options: Mapping[str, str]) -> bool:
-    """Whether there is a person who can be asked."""
+    """Whether somebody can answer a question."""
     return "json" not in options and is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
@@ -113,8 +112,8 @@ def _name(examined: ServerExamination) -> str:
     return slashed(*examined.server.parts())
 
 
-def _may_help(examined: ServerExamination, server: ServerConfig) -> bool:
-    """Whether a variable may be missing: the program can be run, and there are variables that it does not get."""
+def _may_help(examined: Examined, server: ServerConfig) -> bool:
+    """Whether a missing variable is possible: the program runs, and does not get the whole environment."""
     is_run = not server.missing and all(finding.code != SpawnFailed.code for finding in examined.findings)
     return examined.state == "failed" and is_run and bool(withheld_variables(server, os.environ))
 
@@ -125,7 +124,7 @@ def _is_agreed(examined: ServerExamination, server: ServerConfig) -> bool:
     write(
         "",
         f"{name} does not get {number} of your environment and may need one of them. "
-        "If you say yes, it sees their values, including secrets, but no token of the workbench.",
+        "If you say yes, it gets their values, including secrets, but no token of the workbench.",
     )
     return is_agreed(f"Try {name} once with your whole environment, and if it works, find the variables it needs?")
 

@@ -1,4 +1,4 @@
-"""What was found about servers, as people read it and as programs do; and how far it has come."""
+"""The report of `doctor` as text and as JSON, and its progress display."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TONES: Final[dict[str, Tone]] = {"error": "bad", "warning": "doubtful", "note":
 
 
 class Course:
-    """Tells of each server when it is done, in the order of the file; meanwhile what is waited for."""
+    """Reports each server when it is done, in the order of the file, and shows which are still running."""
 
     def __init__(self, order: Sequence[ServerIdentifier], live: Live, *, is_quiet: bool) -> None:
         self._order = list(order)
@@ -35,7 +35,7 @@ class Course:
         self._ready: dict[ServerIdentifier, ServerExamination] = {}
 
     async def watched(self, work: Coroutine[Any, Any, ConfigReport]) -> ConfigReport:
-        """Do it, and show meanwhile how long each server takes; who stops it is told what was found until then."""
+        """Await the work and show progress. If it is interrupted, report the findings so far."""
         is_done = False
         try:
             with in_background(self._tick()):
@@ -84,7 +84,7 @@ class Course:
 
 
 def summary(report: ConfigReport, servers: str) -> Iterator[Block]:
-    """Warnings and notes, then how many of the servers are how."""
+    """Warnings and notes, then the number of servers in each state."""
     yield from _warnings(report.servers)
     for finding in report.findings:
         yield from finding_lines(finding, 0)
@@ -104,13 +104,13 @@ def _of_server(examined: ServerExamination) -> Iterator[Block]:
 
 
 def _is_shown_at_once(finding: Finding) -> bool:
-    """Whether it is why a server can't be used; the rest is shown at the end, once for all servers."""
+    """Whether the finding makes the server unusable. Others come at the end, grouped."""
     return finding.severity == "error" or finding.code == NeedsLogin.code
 
 
-def _warnings(servers: Iterable[ServerExamination]) -> Iterator[Block]:
-    """Warnings, then notes; what is the same for several servers is said once."""
-    groups: dict[tuple[str, str, str], list[tuple[ServerExamination, Finding]]] = {}
+def _warnings(servers: Iterable[Examined]) -> Iterator[Block]:
+    """Warnings, then notes. Findings that several servers share are grouped."""
+    groups: dict[tuple[str, str, str], list[tuple[Examined, Finding]]] = {}
     for examined in servers:
         for finding in examined.findings:
             if not _is_shown_at_once(finding):
@@ -146,7 +146,7 @@ def _told(examined: ServerExamination) -> str:
 
 
 def finding_lines(finding: Finding, indent: int, server: str = "") -> Iterator[Block]:
-    """A finding and its advice, for people."""
+    """A finding and its advice as text."""
     where = f" ({finding.path}, line {finding.line})" if finding.path and finding.line else ""
     head, *rest = shorten(finding.text)
     yield Words(f"{finding.severity}: {server}{head}{where}", _TONES[finding.severity], indent)
@@ -163,7 +163,7 @@ def _name(server: ServerIdentifier) -> str:
 
 
 def as_json(report: ConfigReport, *, is_ok: bool) -> dict[str, Any]:
-    """Stable: docs/commands/doctor.md describes it."""
+    """The JSON document that docs/commands/doctor.md describes; it is stable."""
     return {
         "ok": is_ok,
         "file": report.file,

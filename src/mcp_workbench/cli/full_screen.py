@@ -1,7 +1,7 @@
 """A full-screen terminal program: draws lines, and reads keys as they are pressed.
 
-Guarantees: the terminal is restored, with its content, cursor and echo, however the program ends (by a key, a signal or
-an error), and while it is suspended.
+Guarantees: the terminal gets back its content, cursor and echo however the program ends (by a key, a signal or an
+error), and while it is suspended.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from types import FrameType, TracebackType
 from typing import Any, Final
 
 ESCAPE_SECONDS = 0.05
-"""How long to wait after Esc for the rest of a key sequence: terminals send it at once, but connections may split
-it."""
+"""The wait after Esc for the rest of a key sequence: a slow connection may split it."""
 TYPED_LINE_BYTES = 4096
-"""A line that a person types in answer to a server: a terminal hands over no longer ones."""
+"""The longest line that a terminal passes on."""
 
 KEYS: Final = {
     b"\x1b[A": "up",
@@ -43,14 +42,14 @@ KEYS: Final = {
     b"\x08": "backspace",
     b"\x04": "end of input",
 }
-"""What terminals send for the keys that have names here; all else is text."""
+"""The byte sequences of named keys. All other input is text."""
 _LONGEST: Final = max(map(len, KEYS))
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[2J"
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 
 
 class FullScreen:
-    """The terminal at stdin and stdout, while the context lasts."""
+    """Takes over the terminal at stdin and stdout for the duration of the context."""
 
     def __init__(self) -> None:
         self._keys = sys.stdin.fileno()
@@ -74,7 +73,7 @@ class FullScreen:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in self._handlers:  # another signal must not interrupt this
+        for number in self._handlers:  # no other signal may interrupt this
             signal.signal(number, signal.SIG_IGN)
         self._give_back()
         for number, handler in self._handlers.items():
@@ -92,7 +91,7 @@ class FullScreen:
     def pressed(self, seconds: float) -> list[str]:
         """The keys pressed next: names, or the characters that they type. The end of input counts as a key."""
         self._read(seconds)
-        if self._pending == b"\x1b":  # the key itself, or the beginning of another one
+        if self._pending == b"\x1b":  # the Esc key, or the start of a sequence
             self._read(ESCAPE_SECONDS)
         keys: list[str] = []
         while self._pending:
@@ -100,7 +99,7 @@ class FullScreen:
             if size:
                 keys.append(KEYS[self._pending[:size]])
             elif not (size := _text_size(self._pending)):
-                break  # the rest of a character is still to come
+                break  # wait for the rest of the character
             else:
                 keys.append(self._pending[:size].decode("utf-8", "replace"))
             self._pending = self._pending[size:]
@@ -118,14 +117,14 @@ class FullScreen:
         sys.stdout.flush()
 
     def _give_back(self) -> None:
-        with contextlib.suppress(OSError, termios.error):  # the terminal is gone, and needs nothing
+        with contextlib.suppress(OSError, termios.error):  # the terminal is gone
             sys.stdout.write(_LEAVE)
             sys.stdout.flush()
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _suspend(self, number: int, _frame: FrameType | None) -> None:
-        """Ctrl-Z: the shell has the terminal until we go on."""
+        """Ctrl-Z: give the terminal back to the shell until the program continues."""
         self._give_back()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -138,7 +137,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _text_size(data: bytes) -> int:
-    """The size of the first character, or of a whole unknown escape sequence; 0 if some bytes are missing."""
+    """The size of the first character, or of an unknown escape sequence; 0 if bytes are missing."""
     if data[:1] == b"\x1b":
         return len(data)
     first = data[0]

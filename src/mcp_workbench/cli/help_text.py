@@ -20,7 +20,7 @@ _START = (
 )
 _MAX_COLUMNS = 80
 _LABEL_COLUMNS = 24
-"""A longer label stands on a line of its own."""
+"""A longer label gets its own line."""
 _VERBATIM = "\b\n"
 """Marks a paragraph of a help text whose lines stay as they are."""
 

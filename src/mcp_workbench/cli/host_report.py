@@ -1,4 +1,4 @@
-"""How `install` shows what it did in a host: for people, and as JSON."""
+"""The report of `install` as text and as JSON, and the lines about rules that `import` shares with it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ ACCEPT = "--without-rules takes it anyway"
 
 
 def carried_lines(rules: Iterable[Rule], around: HostEnvironment, indent: str) -> Iterator[Block]:
-    """A line for each rule that was carried over."""
+    """One line per rule that was carried over."""
     for rule in rules:
         if rule.obstacle:
             continue
         kept = "disabled" if rule.disables else f"{'only' if rule.only else 'excluded'}: {', '.join(_names(rule))}"
-        where = f"; it was for {around.shown(rule.project)} and applies everywhere now" if rule.project else ""
+        where = f"; it was only for {around.shown(rule.project)} and now applies everywhere" if rule.project else ""
         yield Words(f"{indent}{kept} ({_origin(rule, around)}{where})", "quiet")
 
 
 def lost_lines(rules: Iterable[Rule], around: HostEnvironment, indent: str) -> Iterator[Block]:
-    """A line for each rule that is lost, since somebody accepted that."""
+    """One line per rule that is lost, as `--without-rules` accepts."""
     for rule in rules:
         if rule.obstacle:
             yield Words(f"{indent}lost: {_origin(rule, around)}: {escape(rule.obstacle)}", "doubtful")
 
 
 def held_back(rules: Iterable[Rule], around: HostEnvironment) -> str:
-    """Why a server is not taken."""
+    """Why a server is not imported."""
     reasons = [f"{_origin(rule, around)}: {escape(rule.obstacle)}" for rule in rules if rule.obstacle]
     return f"{'a rule' if len(reasons) == 1 else 'rules'} can't be carried over: {'; '.join(reasons)}"
 
@@ -72,7 +72,7 @@ def rules_json(rules: Iterable[Rule]) -> list[dict[str, Any]]:
 
 
 def _names(rule: Rule) -> list[str]:
-    """The tools that a rule is about, without the forms that only catch unusual characters in their names."""
+    """The tools of a rule, without patterns that only cover unusual characters in their names."""
     plain = [name for name in rule.filters if "[" not in name]
     return [escape(name.removeprefix("!")) for name in rule.only or plain or rule.filters]
 
@@ -82,16 +82,16 @@ def _origin(rule: Rule, around: HostEnvironment) -> str:
 
 
 class Installed(NamedTuple):
-    """An installation that was done in one host."""
+    """The result of an installation in one host."""
 
     ours: WorkbenchEntry
     planned: Installation
     imported: Sequence[Movable]
-    """The servers in the host's file that the workbench has too, if they are to be moved."""
+    """With `--remove-imported`: the servers in the host's file that the workbench has too."""
     twice: Sequence[Movable]
-    """The same, if they are not."""
+    """The same servers, without `--remove-imported`."""
     was_found: bool
-    """Whether the host was on this machine before."""
+    """Whether the host was found on this machine."""
 
     @property
     def stay(self) -> list[Movable]:
@@ -103,14 +103,14 @@ class Installed(NamedTuple):
 
     @property
     def backup(self) -> Path | None:
-        """The copy of the file as it was; None where there was no file."""
-        copy = backup_of(self.ours.host_file.path)
+        """The copy of the old file; None if there was no file."""
+        copy = backup_of(self.ours.place.path)
         return copy if copy.exists() else None
 
 
 def as_json(done: Installed, config: str) -> dict[str, Any]:
-    """Stable: docs/commands/install.md describes it."""
-    ours, planned, place = done.ours, done.planned, done.ours.host_file
+    """The JSON document that docs/commands/install.md describes; it is stable."""
+    ours, planned, place = done.ours, done.planned, done.ours.place
     return {
         "ok": True,
         "host": place.host.key,
@@ -129,15 +129,15 @@ def as_json(done: Installed, config: str) -> dict[str, Any]:
 
 
 def as_text(done: Installed) -> Iterator[Block]:
-    """What was done, and what comes next."""
-    ours, place = done.ours, done.ours.host_file
-    file = ours.environment.shown(place.path)
-    if not done.planned.change.has_effect:
-        yield f"{place.host.title} has the workbench already: {file}"
-        yield from _staying_lines(done.stay, ours.environment)
+    """What changed, and the next step."""
+    ours, place = done.ours, done.ours.place
+    file = ours.around.shown(place.path)
+    if not done.planned.change.is_one:
+        yield f"{place.host.title} already has the workbench: {file}"
+        yield from _staying_lines(done.stay, ours.around)
         yield from _twice_lines(done)
         return
-    yield Words(f"{place.host.title} starts the workbench now: {file}", "good")
+    yield Words(f"{place.host.title} now starts the workbench: {file}", "good")
     if place.file.level == "user" and done.planned.record.made_folders and not done.was_found:
         yield Words(f"  its folder did not exist: is {place.host.title} installed?", "doubtful")
     yield from _moving_lines(done)
@@ -160,7 +160,7 @@ def _moving_lines(done: Installed) -> Iterator[Block]:
 
 
 def _twice_lines(done: Installed) -> Iterator[Block]:
-    """Servers that the agent now sees twice: in the host, and behind the workbench."""
+    """Servers that agents see twice: from the host and through the workbench."""
     if done.twice:
         host, names = done.ours.host_file.host, ", ".join(escape(one.server.name) for one in done.twice)
         project = " --project" if done.ours.host_file.file.level == "project" else ""
@@ -173,21 +173,21 @@ def _variable_lines(done: Installed) -> Iterator[Block]:
     if given := ours.given(done.planned.entry):
         yield f"  its env has the values of: {', '.join(given)}"
     if ours.values and place.file.level == "project":
-        yield Words("  the file is the project's: keep it out of version control if these are secrets", "doubtful")
+        yield Words("  this file belongs to the project: if these are secrets, do not commit it", "doubtful")
     if shutil.which(program := str(ours.program["command"])) is None:
         yield Words(f"  check: there is no program {escape(program)} on this machine", "doubtful")
     yield from _missing_lines(place.host.title, ours.missing(done.planned.entry))
 
 
 def _missing_lines(title: str, missing: Sequence[str]) -> Iterator[Block]:
-    """The variables that nobody sets: folders are filled in by editors, others by a person."""
+    """Variables without a value. Some hosts fill in folders; the user must set all others."""
     folders = [name for name in missing if name in HOST_FOLDERS]
     others = [name for name in missing if name not in folders]
     if others:
-        yield Words(f"  not set here, so set where {title} starts: {', '.join(others)}", "doubtful")
+        yield Words(f"  not set here; set them where {title} starts: {', '.join(others)}", "doubtful")
     if folders:
         names = ", ".join(folders)
-        yield Words(f"  {title} does not fill these in, so servers that need them fail there: {names}", "doubtful")
+        yield Words(f"  {title} does not fill in these variables, so servers that need them fail: {names}", "doubtful")
 
 
 def _staying_lines(stay: Sequence[Movable], around: HostEnvironment) -> Iterator[Block]:

@@ -1,7 +1,7 @@
-"""The hosts that `install` and `uninstall` work on: the one that was named, or with --all each that applies.
+"""Runs `install` and `uninstall` for the named host, or with --all for each host that applies.
 
-Guarantees: with --all, a host that fails does not stop the others. Every host is reported as done, failed or skipped,
-with the reason. The exit status is 1 if one failed.
+Guarantees: with --all, a failing host does not stop the others. Every host is reported as done, failed or skipped, with
+the reason. The exit status is 1 if one failed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mcp_workbench.hosts.registry import HOSTS, Host, HostEnvironment, HostFile,
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.text.suggest import nearest_or_known
 
-NOT_BY_PROJECT = "keeps no servers by project"
+NOT_BY_PROJECT = "has no project files"
 
 
 class Done(NamedTuple):
-    """What was done in one host, or why it failed: for people and for programs."""
+    """The report about one host, as text and as JSON."""
 
     blocks: Sequence[Block]
     document: dict[str, Any]
@@ -33,27 +33,27 @@ class Done(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """What became of each host."""
+    """The reports of all hosts."""
 
     hosts: list[Done]
     skipped: list[tuple[Host, str]]
-    """With the reason."""
+    """Each with the reason."""
 
 
 Work = Callable[[HostFile], Done]
-"""Does it for one host. Raises `HostFileError` or `ConfigError`."""
+"""Changes one host. Raises `HostFileError` or `ConfigError`."""
 Skip = Callable[[HostFile], str]
-"""Why a host is skipped; empty if it is not. Raises `HostFileError`."""
+"""Returns why to skip a host, or an empty text. Raises `HostFileError`."""
 
 
 def work_on_hosts(options: Mapping[str, str], around: HostEnvironment, work: Work, skip: Skip) -> Outcomes:
-    """Run `work` for the chosen hosts, and report each. For a host that was named, raises what `work` raises."""
+    """Run `work` for the chosen hosts and report each. Errors of a named host propagate."""
     if "all" not in options:
         done = work(_named_place(options, around))
         _report(done, options)
         return Outcomes([done], [])
     if "host" in options:
-        raise ConfigError("--all and the name of a host exclude each other", hint="Leave out one of them.")
+        raise ConfigError("--all excludes the name of a host", hint="Leave out one of them.")
     outcomes = Outcomes([], [])
     for host in HOSTS:
         _work_on(host, options, around, (work, skip), outcomes)
@@ -61,7 +61,7 @@ def work_on_hosts(options: Mapping[str, str], around: HostEnvironment, work: Wor
 
 
 def finish(outcomes: Outcomes, options: Mapping[str, str]) -> int:
-    """Report the hosts that were skipped, and with --json all of them; the exit status."""
+    """Report the skipped hosts, and with --json all hosts; return the exit status."""
     if "json" in options:
         _print_documents(outcomes, options)
     else:
@@ -109,7 +109,7 @@ def _skipped_lines(outcomes: Outcomes) -> list[Block]:
 
 
 def _named_place(options: Mapping[str, str], around: HostEnvironment) -> HostFile:
-    """The file of the host that was named. Raises `ConfigError`."""
+    """The file of the named host. Raises `ConfigError`."""
     if "host" not in options:
         names = ", ".join(host.key for host in HOSTS)
         raise ConfigError("which host?", hint=f"Name one ({names}), or pass --all.")

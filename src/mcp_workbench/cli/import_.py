@@ -1,4 +1,4 @@
-"""`mcp-workbench import`: turns the servers of your hosts into toolboxes. It does not change the hosts."""
+"""`mcp-workbench import`: imports the servers of hosts as toolboxes. It does not change the hosts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from mcp_workbench.text.sanitize import count, escape, slashed
 
 HELP = """Import the servers of your MCP hosts into the configuration of the workbench.
 
-Reads the files of Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI and Zed, your
-own and those in this folder. A server that several hosts have is imported once. Servers are grouped by
-purpose into toolboxes such as 'code' or 'databases'; use --by-host for a toolbox for each host, or
---toolbox to put all into one. Secrets are not copied: they become ${NAME}, and the output names the
-variables to set. Tools that a host excludes are excluded here too; a server with a rule that can't be
-carried over is not imported. Your hosts' files are not changed; 'mcp-workbench install' does that."""
+The command reads the files of Claude Code, Claude Desktop, Cursor, VS Code, Windsurf, Codex, Gemini CLI and
+Zed: your own and those in this folder. It changes none of them; 'mcp-workbench install' does.
+
+A server that several hosts have is imported once. Toolboxes such as 'code' or 'databases' group servers by
+purpose; use --by-host for one toolbox per host, or --toolbox to put all servers into one. Secrets are not
+copied: they become ${NAME}, and the output lists the variables to set. Tools that a host excludes are
+excluded here too; a server with a rule that can't be carried over is not imported."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -53,7 +54,7 @@ def _import(options: Mapping[str, str], before: Target) -> int:
 
 
 def _may_write(done: Import, options: Mapping[str, str]) -> bool:
-    """Whether the file is new, or somebody agrees to its change. Raises `ConfigError` where nobody can be asked."""
+    """Whether the file is new, or the user agrees to the change. Raises `ConfigError` without a terminal."""
     if done.before.known is None or "force" in options:
         return True
     if "json" in options or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
@@ -63,7 +64,7 @@ def _may_write(done: Import, options: Mapping[str, str]) -> bool:
 
 
 def report(done: Import) -> Iterator[Block]:
-    """What was found, and the toolboxes that it becomes."""
+    """The servers that were found, and their toolboxes."""
     if not done.sources:
         yield "No host has MCP servers here."
     for source in done.sources:
@@ -119,7 +120,7 @@ def _lacking_lines(servers: list[Planned]) -> Iterator[Block]:
 
 
 def outcome(done: Import, *, written: bool, is_dry: bool) -> Iterator[Block]:
-    """What was written, and what comes next."""
+    """What was written, and the next step."""
     if not done.new and not done.lacking:
         known = [server for server in done.servers if server.is_there]
         where = f" into {done.before.path}" if done.before.known is not None else ""
@@ -138,14 +139,14 @@ def outcome(done: Import, *, written: bool, is_dry: bool) -> Iterator[Block]:
 
 
 def counted(done: Import) -> str:
-    """How many servers are new, and how many get restrictions."""
+    """The number of new servers, and of servers that get restrictions."""
     new, lacking = len(done.new), len(done.lacking)
     servers, restrictions = count(new, "server"), f"restrictions for {count(lacking, 'server')}"
     return " and ".join(part for part, number in ((servers, new), (restrictions, lacking)) if number)
 
 
 def as_json(done: Import, *, written: bool) -> dict[str, Any]:
-    """Stable: docs/commands/import.md describes it."""
+    """The JSON document that docs/commands/import.md describes; it is stable."""
     return {
         "ok": True,
         "file": str(done.after.path),
@@ -196,14 +197,14 @@ def _server_json(done: Import, server: HostServer) -> dict[str, Any]:
 
 
 _SET = (
-    "Set these variables to try the servers here: their values were not copied.",
+    "Set these variables to try the servers here. Their values were not copied.",
     "In a host, 'install HOST --remove-imported' keeps the values that its file has.",
 )
 _FILLED_IN = ("Hosts fill these in, once 'install HOST --remove-imported' has moved the servers.",)
 
 
 def variable_lines(variables: Mapping[str, Sequence[Planned]]) -> Iterator[Block]:
-    """The variables, each with the servers that need it."""
+    """Each variable with the servers that need it."""
     folders = {name: servers for name, servers in variables.items() if name in HOST_FOLDERS}
     others = {name: servers for name, servers in variables.items() if name not in folders}
     for heading, needed in ((_SET, others), (_FILLED_IN, folders)):

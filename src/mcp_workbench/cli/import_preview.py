@@ -1,6 +1,6 @@
-"""What an import does: the servers found in hosts, the toolboxes they go to, and the configuration before and after.
+"""Plans an import: finds servers in hosts, assigns them to toolboxes and computes the new configuration.
 
-It reads files of hosts, the configuration and the catalog on disk. It starts nothing and writes nothing.
+It reads host files, the configuration and the cached catalog. It starts nothing and writes nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from mcp_workbench.hosts.variables import inherited_in
 
 
 class Import(NamedTuple):
-    """What was found, and what becomes of it."""
+    """The sources and servers that were found, and the configuration before and after."""
 
     around: HostEnvironment
     sources: tuple[HostSource, ...]
@@ -46,12 +46,12 @@ class Import(NamedTuple):
 
     @property
     def lacking(self) -> list[Planned]:
-        """The servers that the configuration has with fewer restrictions than their hosts."""
+        """Servers in the configuration that have fewer restrictions than in their hosts."""
         return [server for server in self.servers if server.is_lacking]
 
     def takes(self, server: HostServer) -> bool:
-        """Whether a server of a host can be taken."""
-        return server.converted is not None and (self.without_rules or not server.obstacles)
+        """Whether a host's server can be imported."""
+        return server.moved is not None and (self.without_rules or not server.obstacles)
 
     @property
     def new(self) -> list[Planned]:
@@ -59,7 +59,7 @@ class Import(NamedTuple):
 
     @property
     def variables(self) -> dict[str, list[Planned]]:
-        """The variables that the new servers need, each with its servers."""
+        """Each variable that new servers need, with those servers."""
         needed: dict[str, list[Planned]] = {}
         for server in self.new:
             for name in server.variables:
@@ -67,16 +67,16 @@ class Import(NamedTuple):
         return needed
 
     def is_new(self, toolbox: str) -> bool:
-        """Whether the import makes this toolbox."""
+        """Whether the import creates this toolbox."""
         return toolbox not in self.before.descriptions()
 
     def unknown(self, toolbox: str) -> list[Planned]:
-        """The servers of a new toolbox that were not recognized."""
+        """The servers of a new toolbox whose purpose is unknown."""
         return [one for one in self.new if one.toolbox == toolbox and one.service is None and self.is_new(toolbox)]
 
 
 def prepare_import(options: Mapping[str, str], before: Target) -> Import:
-    """Plan an import. Raises `ConfigError`, or `HostFileError`."""
+    """Plan an import. Raises `ConfigError` or `HostFileError`."""
     around = here(os.environ)
     named = options.get("from")
     found = (read_one(Path(named).expanduser(), around),) if named else tuple(find_sources(around))
@@ -95,7 +95,7 @@ def prepare_import(options: Mapping[str, str], before: Target) -> Import:
 
 
 def _chooser(options: Mapping[str, str], before: Target) -> Choose:
-    """How toolboxes are chosen: as an option says, or by what servers are for."""
+    """The function that assigns servers to toolboxes: by an option, or by purpose."""
     if "toolbox" in options and "by_host" in options:
         raise ConfigError("--toolbox and --by-host exclude each other", hint="Leave out one of them.")
     one = DEFAULT_TOOLBOX if before.is_bare else options.get("toolbox")
@@ -115,7 +115,7 @@ def _chooser(options: Mapping[str, str], before: Target) -> Choose:
 
 
 def _existing(before: Target) -> dict[str, list[Service | None]]:
-    """What the servers of the configuration are for, by toolbox."""
+    """The purposes of the configured servers, by toolbox."""
     return {
         toolbox: [_recognized(name, entry) for name, entry in servers.items()]
         for toolbox, servers in before.servers().items()
@@ -127,7 +127,7 @@ def _recognized(name: str, entry: Mapping[str, Any], tools: Sequence[str] = ()) 
 
 
 def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]:
-    """The tools of each server, if a workbench has listed them before."""
+    """The cached tool names of each server, if a workbench listed them before."""
     entries = {str(number): server.entry for number, server in enumerate(found)}
     toolboxes = {"import": {"description": "import", "mcpServers": entries}}
     tree = {key: value for key, value in before.tree.items() if key != "mcpServers"} | {"toolboxes": toolboxes}
@@ -141,7 +141,7 @@ def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]
 
 
 def _restricted(target: Target, servers: list[Planned]) -> Target:
-    """The configuration with the restrictions that its servers lack."""
+    """Add missing restrictions to configured servers."""
     for server in servers:
         place = target.place(server.toolbox, server.name)
         if server.filters:

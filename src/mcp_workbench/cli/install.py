@@ -1,4 +1,4 @@
-"""`mcp-workbench install`: the workbench is put into the configuration of a host, or of every host on this machine."""
+"""`mcp-workbench install`: adds the workbench to the configuration of one host or of all hosts on this machine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ from mcp_workbench.text.sanitize import escape
 
 HELP = """Put the workbench into the configuration of a host, so that the host starts it.
 
-HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. --all means every
-host that is found on this machine: by its file, its folder or its program. --remove-imported removes the
-servers that the workbench now has from the host; the values of their variables stay in its file, in the
-entry of the workbench. A server stays in the host as long as the workbench lacks one of the host's
-restrictions on it. A backup is kept next to the file, and 'mcp-workbench uninstall HOST' restores
-everything. Comments and layout of the file stay as they are."""
+HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. --all means every host on
+this machine whose file, folder or program exists.
+
+--remove-imported removes the servers from the host that the workbench now has. The values of their variables
+stay in the host's file, in the entry of the workbench. A server stays in the host as long as the workbench
+lacks one of the host's restrictions on it.
+
+The file keeps its comments and layout, and a backup is kept next to it. 'mcp-workbench uninstall HOST'
+restores everything."""
 
 _PROGRAMS = ("mcp-workbench", "workbench-mcp")
 _TEMPORARY = ("/archive-v", "/pipx/.cache/", "/.cache/pipx/")
@@ -40,17 +43,17 @@ _TEMPORARY = ("/archive-v", "/pipx/.cache/", "/.cache/pipx/")
 
 
 class Setup(NamedTuple):
-    """What is the same for every host."""
+    """The inputs of an installation that are the same for every host."""
 
     options: Given
     around: HostEnvironment
     config: Path | None
-    """The configuration that the host's workbench is given; None where it finds it by itself."""
+    """The configuration to name in the host's entry; None if the workbench is to find its own."""
     name: str
     target: Target
     program: Mapping[str, object]
     values: Mapping[str, str]
-    """The variables that a person wants in the entry."""
+    """The values from `--env` for the entry."""
 
     def __repr__(self) -> str:
         return f"Setup({self.file!r})"
@@ -61,7 +64,7 @@ class Setup(NamedTuple):
         return str(self.config or user_config(os.environ))
 
     def install(self, place: HostFile) -> Done:
-        """Put the workbench into one host. Raises `HostFileError` or `ConfigError`."""
+        """Add the workbench to one host. Raises `HostFileError` or `ConfigError`."""
         _check_values(self.values, place.host)
         inherited, without_rules = inherited_in(self.target.tree), "without_rules" in self.options
         ours = WorkbenchEntry(
@@ -90,16 +93,16 @@ def run(options: Given) -> int:
         raise ConfigError("no MCP host was found on this machine", hint=hint)
     status = finish(outcomes, options)
     if "json" not in options and not Path(setup.file).exists():
-        write(Words("There is no configuration yet: mcp-workbench import makes one from your hosts.", "doubtful"))
+        write(Words("There is no configuration yet: mcp-workbench import creates one from your hosts.", "doubtful"))
     return status
 
 
 def _setup(options: Given) -> Setup:
-    """What was asked for. Raises `ConfigError`."""
+    """Read the options. Raises `ConfigError`."""
     name, config = options.get("name", NAME), _config(options)
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise ConfigError(
-            f"'{escape(name)}' is no name that every host takes", hint="Use letters, digits, - and _ only."
+            f"'{escape(name)}' is not a name that every host accepts", hint="Use letters, digits, - and _ only."
         )
     target = opened(config or Path(user_config(os.environ)))
     if "remove_imported" in options and target.known is None:
@@ -109,7 +112,7 @@ def _setup(options: Given) -> Setup:
 
 
 def _config(options: Mapping[str, str]) -> Path | None:
-    """The configuration that the host's workbench is given; None where it finds it by itself."""
+    """The configuration to name in the host's entry; None if the workbench is to find its own."""
     named = options.get("config") or os.environ.get(VARIABLE)
     return Path(named).expanduser().absolute() if named else None
 
@@ -120,7 +123,7 @@ def _command(options: Mapping[str, str], config: Path | None) -> dict[str, Any]:
     for one in (command, *args):
         if not _is_text(one):
             raise ConfigError(
-                f"this path is no UTF-8: {escape(one)}", hint="Files of hosts can't hold it: choose another."
+                f"this path is not UTF-8: {escape(one)}", hint="The files of hosts can't hold it. Choose another path."
             )
     return {"command": command, "args": args}
 
@@ -131,36 +134,36 @@ def _program(named: str) -> str:
 
 
 def _values(names: Sequence[str]) -> dict[str, str]:
-    """What these variables are here. Errors name them only: the values may be secrets."""
+    """The current values of these variables. Errors never repeat a value: it may be a secret."""
     if any("=" in name for name in names):
-        raise ConfigError("--env takes the name of a variable alone", hint="Set it first: export NAME=value")
+        raise ConfigError("--env takes only the name of a variable", hint="Set it first: export NAME=value")
     unset = [escape(name) for name in names if name not in os.environ]
     if unset:
         raise ConfigError(f"not set in the environment: {', '.join(unset)}", hint="Set it first: export NAME=value")
     values = {name: os.environ[name] for name in names}
     for name, value in values.items():
         if not _is_text(value):
-            raise ConfigError(f"the value of {escape(name)} is no UTF-8", hint="Files of hosts can't hold it.")
+            raise ConfigError(f"the value of {escape(name)} is not UTF-8", hint="The files of hosts can't hold it.")
     return values
 
 
 def _check_values(values: Mapping[str, str], host: Host) -> None:
-    """Raise where a host would change a value."""
+    """Raise `ConfigError` if the host would expand a part of a value."""
     for name, value in values.items():
         if looks_up(host.references, value):
-            problem = f"{host.title} would take a part of the value of {escape(name)} for a variable"
+            problem = f"{host.title} would expand a part of the value of {escape(name)} as a variable"
             raise ConfigError(problem, hint=f"Leave out --env {escape(name)}; set it where {host.title} starts.")
 
 
 def _is_text(text: str) -> bool:
-    """Whether it can be written into a file: what is no UTF-8 has halves of surrogate pairs in it."""
+    """Whether a text is valid UTF-8. Other bytes become lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def installed_command() -> list[str]:
-    """The command that starts this program, by absolute path: hosts have a different PATH than terminals.
+    """The absolute command that starts this program: hosts and terminals have different PATHs.
 
-    Raises `ConfigError` where only a temporary copy exists, since the host would soon find nothing there.
+    Raises `ConfigError` if only a temporary copy exists: the host would soon find nothing there.
     """
     own = [Path(sys.executable).with_name(name) for name in _PROGRAMS]
     on_path = [Path(folder, name) for name in _PROGRAMS for folder in os.get_exec_path()]

@@ -1,7 +1,6 @@
-"""How a command answers a program: with one JSON document, also where it can't be done.
+"""JSON output of commands: one document, for failures too.
 
-In a pipe it is written as it is. At a terminal, which obeys what it is sent, what is invisible in it is escaped as JSON
-has it: it is the same document.
+At a terminal, invisible characters are written as JSON escapes, so that they have no effect. The document is the same.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from mcp_workbench.errors import WorkbenchError
 
 
 def print_json(value: Any) -> None:
-    """One document, on one line."""
+    """Print a value as JSON on one line."""
     try:
         print_raw(Raw(msgspec.json.encode(value)))
-    except UnicodeEncodeError:  # the path of a file is no UTF-8; JSON can say it nevertheless
-        import json  # noqa: PLC0415 -- hardly anybody has such
+    except UnicodeEncodeError:  # a path is not UTF-8; `json` escapes its bytes
+        import json  # noqa: PLC0415 -- rarely needed
 
         print_raw(Raw(json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()))
 
 
 def print_raw(document: Raw) -> None:
-    """A document as a server wrote it."""
+    """Print a JSON document unchanged."""
     text = bytes(document).decode()
     sys.stdout.write(f"{_escaped(text) if is_terminal(sys.stdout) else text}\n")
 
 
 def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
-    """The exit status of `work`; with `--json` what goes wrong is a document, too."""
+    """Run `work`; return the exit status. With `--json`, print a failure as a document."""
     try:
         return work()
     except WorkbenchError as error:
@@ -45,20 +44,20 @@ def answered(options: Mapping[str, str], work: Callable[[], int]) -> int:
 
 
 def print_failure(error: WorkbenchError) -> int:
-    """What went wrong, for a program; the exit status. The code is the one that a client of the wire gets."""
+    """Print a failure as a document; return the exit status."""
     print_json(failure(error))
     return exit_status(error)
 
 
 def failure(error: WorkbenchError) -> dict[str, Any]:
-    """The document of what went wrong."""
+    """The document of a failure. Its code is the one that MCP clients get."""
     return {"ok": False, "error": str(error), "code": error.wire_code, "hint": hint_of(error)}
 
 
 def _escaped(text: str) -> str:
-    """Between strings JSON has nothing invisible but white space, which may stay."""
+    """Escape invisible characters. In valid JSON only strings have them, apart from white space."""
     if text.isprintable():
         return text
-    import json  # noqa: PLC0415 -- hardly a document has such
+    import json  # noqa: PLC0415 -- rarely needed
 
     return "".join(one if one.isprintable() or one in "\n\r\t" else json.dumps(one)[1:-1] for one in text)

@@ -1,4 +1,4 @@
-"""`mcp-workbench list`: toolboxes, their servers and how these are, and tools. It starts nothing."""
+"""`mcp-workbench list`: lists toolboxes, servers with their states, and tools. It starts nothing."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mcp_workbench.config.model import Config, ServerConfig, ToolboxConfig, find
 
 HELP = """List toolboxes with their servers; the servers of one toolbox with their tools; or the tools of one server.
 
-Nothing is started: you see what each server listed last, and when. A server that never listed its tools does so
-when its toolbox is first opened, or when you run 'mcp-workbench refresh'."""
+Nothing is started: you see the last list of each server, and its age. A server lists its tools for the first
+time when its toolbox is opened, or when you run 'mcp-workbench refresh'."""
 
 _SERVERS = (Column(is_whole=True), Column())
 _TOOLS = (Column(tone="strong", is_whole=True), Column())
 
 
 class Row(NamedTuple):
-    """One server, and what is known of it."""
+    """One server, with its state and cached list."""
 
     name: str
     state: State
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 class Group(NamedTuple):
-    """One toolbox, and those of its servers that were asked for."""
+    """One toolbox with the servers to show."""
 
     toolbox: ToolboxConfig
     rows: tuple[Row, ...]

@@ -1,4 +1,4 @@
-"""What `mcp-workbench auth` does: a person logs in to a remote server in a browser, or out of it."""
+"""Implements `mcp-workbench auth`: OAuth login in a browser, and logout."""
 
 from __future__ import annotations
 
@@ -33,41 +33,41 @@ from mcp_workbench.text.suggest import nearest_or_known
 from mcp_workbench.wire.background import in_background
 
 _ADDRESS = r"https?://[A-Za-z0-9\-._~:/?\[\]@!$&()*+,;=%]+"
-"""What RFC 3986 allows, without quotes and fragments: nothing in it means anything to a program that is given it."""
+"""The characters of RFC 3986 without quotes and fragments, so that no shell or browser interprets a part of it."""
 
 
 def checked(address: str) -> str:
-    """The address, if a browser may be given it. Raises `LoginFailed`."""
+    """The address, if it is safe to pass to a browser. Raises `LoginFailed`."""
     if not re.fullmatch(_ADDRESS, address):
-        raise LoginFailed("the authorization server's address is none that a browser may be given")
+        raise LoginFailed("the authorization server's address is not safe to open in a browser")
     return address
 
 
 async def opened(address: str) -> bool:
-    """Have the system's browser (or `$BROWSER`) show an address; False where there is none."""
+    """Open an address in `$BROWSER` or the system's browser; return False if there is none."""
     address = checked(address)
     loop = asyncio.get_running_loop()
     done: asyncio.Future[bool] = loop.create_future()
 
-    def tell(succeeded: bool) -> None:  # noqa: FBT001 -- the outcome
+    def tell(succeeded: bool) -> None:  # noqa: FBT001 -- a callback
         if not done.done():
             done.set_result(succeeded)
 
     def show() -> None:
         try:
             succeeded = webbrowser.open(address)
-        except Exception:  # noqa: BLE001 -- $BROWSER may hold anything; the address is printed instead
+        except Exception:  # noqa: BLE001 -- $BROWSER may hold anything; we print the address instead
             succeeded = False
         if not loop.is_closed():
             loop.call_soon_threadsafe(tell, succeeded)
 
-    # Some browsers are waited for until they are closed, and nobody waits for this thread.
+    # Some browsers block until they are closed. A daemon thread does not delay the exit.
     threading.Thread(target=show, daemon=True, name="browser").start()
     return await done
 
 
 class LoginTarget(NamedTuple):
-    """A remote server, and where its login is kept."""
+    """A remote server, and the store of its login."""
 
     server: ServerConfig
     endpoint: Endpoint
@@ -95,7 +95,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _target(options: Mapping[str, str]) -> LoginTarget:
-    """The server that was named. Raises `ConfigError`, or `LoginFailed` where it has no logins."""
+    """The named server. Raises `ConfigError`, or `LoginFailed` if it can't have a login."""
     config, _ = chosen(options)
     logger.log.set_level(log_level(options, otherwise="warning"))
     logger.log.redact.hide(config.secrets)
@@ -109,31 +109,29 @@ def _target(options: Mapping[str, str]) -> LoginTarget:
         missing = server.missing[0]
         raise ConfigError(f"${{{missing.variable}}} is not set", file=config.file, path=missing.path)
     if not isinstance(server.target, Endpoint):
-        raise LoginFailed(
-            f"'{escape(name)}' is a program of this machine, and has no login", hint="Give it its credentials in env."
-        )
+        raise LoginFailed(f"'{escape(name)}' is a local program and has no login", hint="Pass its credentials in env.")
     if "logout" not in options:
         _check_logins(name, server.target)
     return LoginTarget(server, server.target, open_credentials(os.environ, DEFAULTS), DEFAULTS, config)
 
 
 def _check_logins(name: str, endpoint: Endpoint) -> None:
-    """Raise `LoginFailed` where a login would be of no use, or be seen."""
+    """Raise `LoginFailed` if a login would be useless or not private."""
     if logins.has_own_credentials(endpoint):
         hint = "Remove it from the configuration to log in instead."
-        raise LoginFailed(f"'{escape(name)}' gets its Authorization from headers, and needs no login", hint=hint)
+        raise LoginFailed(f"'{escape(name)}' has an Authorization header and needs no login", hint=hint)
     if not logins.is_private(endpoint):
-        hint = 'Use https, or set "allowInsecure": true for the server if the network between is yours alone.'
-        raise LoginFailed("a login over http could be read by everybody on the way", hint=hint)
+        hint = 'Use https, or set "allowInsecure": true for the server if nobody else uses the network.'
+        raise LoginFailed("everybody on the network could read a login over http", hint=hint)
 
 
 # -- in
 
 
 async def log_in(target: LoginTarget, *, opens: bool) -> None:
-    """Log in, and keep it. Raises `LoginFailed`."""
+    """Log in and store the login. Raises `LoginFailed`."""
     await logins.load_oauth()
-    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
+    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large
 
     client, limits = target.endpoint.oauth, target.limits
     if client.logs_in_itself:
@@ -150,20 +148,20 @@ async def log_in(target: LoginTarget, *, opens: bool) -> None:
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(target))
     if login is None:
-        say(f"{target.name} wants no login: it answers without.")
+        say(f"{target.name} needs no login.")
         return
     try:
         await target.credentials.replace(login)
     except Unusable as error:
-        hint = "Put that right, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
-        raise LoginFailed(f"the login can't be kept in {target.credentials.name}: {error}", hint=hint) from None
+        hint = "Fix that, or name another file in $WORKBENCH_CREDENTIALS, and log in again."
+        raise LoginFailed(f"the login can't be stored in {target.credentials.name}: {error}", hint=hint) from None
     _forget_lists(target)
     scope = f" ({logger.foreign(login.scope)})" if login.scope else ""
-    say(f"{target.name}: logged in{scope}. The login is kept in {target.credentials.name}.")
+    say(f"{target.name}: logged in{scope}. The login is stored in {target.credentials.name}.")
 
 
 async def _before(target: LoginTarget) -> Login | None:
-    """The login so far; None also where it can't be read, which is told when the new one can't be kept."""
+    """The stored login; None also if it can't be read: storing the new one reports that."""
     try:
         return await target.credentials.read(target.credentials_key)
     except Unusable:
@@ -171,8 +169,8 @@ async def _before(target: LoginTarget) -> Login | None:
 
 
 async def _asked(target: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
-    """What a person's browser brings back from an address."""
-    say(f"{target.name} wants a login at {shown_origin(httpx2.URL(address))}.")
+    """Open the login page and wait for the redirect."""
+    say(f"{target.name} requires a login at {shown_origin(httpx2.URL(address))}.")
     seconds = target.limits.login_wait_seconds
     try:
         with in_background(_show(address, opens=opens)):
@@ -185,17 +183,17 @@ async def _asked(target: LoginTarget, address: str, state: str, callback: Callba
 
 
 async def _show(address: str, *, opens: bool) -> None:
-    """Have a browser show it, or the person."""
+    """Open the address in a browser, or print it."""
     if opens:
-        say("It is opened in your browser.")
+        say("Opening it in your browser.")
     if not opens or not await opened(address):
         say(f"Open this address in a browser:\n\n{address}\n")
     if is_terminal(sys.stdin):
-        say("If the browser can't come back by itself, paste the address that it ends at:")
+        say("If the browser can't reach this machine, paste the address that it ends at:")
 
 
 async def _first(callback: Callback, state: str) -> LoginRedirect:
-    """What comes back by itself, or what is pasted at a terminal."""
+    """The first redirect: from the browser, or pasted at the terminal."""
     with in_background(callback.answer(state)) as answered:
         if not is_terminal(sys.stdin):
             return await answered
@@ -204,8 +202,8 @@ async def _first(callback: Callback, state: str) -> LoginRedirect:
             return done.pop().result()
 
 
-async def pasted(state: str) -> LoginRedirect:
-    """What a person pastes: the whole address, which must carry our state, or the code alone."""
+async def _pasted(state: str) -> LoginRedirect:
+    """Read a pasted redirect: the whole address, which must have our state, or only the code."""
     while True:
         line = (await _line()).strip()
         if not line:
@@ -215,17 +213,17 @@ async def pasted(state: str) -> LoginRedirect:
         answer = LoginRedirect(urlsplit(line).query or line)
         if answer.has_state(state):
             return answer
-        say("That does not belong to this login. Paste the address that the browser ended at:")
+        say("That address belongs to another login. Paste the one that the browser ended at:")
 
 
 async def _line() -> str:
-    """One line from the terminal. At its end: never."""
+    """Read one line from the terminal. At the end of input it waits forever."""
     loop = asyncio.get_running_loop()
     read: asyncio.Future[str] = loop.create_future()
 
     def wait() -> None:
         line = sys.stdin.readline()
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             if line:
                 loop.call_soon_threadsafe(lambda: None if read.done() else read.set_result(line))
 
@@ -248,13 +246,13 @@ def _forget_lists(target: LoginTarget) -> None:
 
 
 async def log_out(target: LoginTarget) -> None:
-    """Forget a login, here and where it comes from. Raises `LoginFailed`."""
+    """Delete the stored login and revoke it. Raises `LoginFailed`."""
     try:
         login = await target.credentials.forget(target.credentials_key)
     except Unusable as error:
         raise LoginFailed(f"the login can't be removed from {target.credentials.name}: {error}") from None
     if login is None:
-        say(f"{target.name}: no login is kept in {target.credentials.name}.")
+        say(f"{target.name}: no login is stored in {target.credentials.name}.")
         return
     _forget_lists(target)
     say(f"{target.name}: logged out. {await _revoked(target, login)}")
@@ -262,13 +260,15 @@ async def log_out(target: LoginTarget) -> None:
 
 async def _revoked(target: LoginTarget, login: Login) -> str:
     await logins.load_oauth()
-    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large, and only here
+    from mcp_workbench.servers.http import oauth  # noqa: PLC0415 -- large
 
     if not login.revocation_endpoint:
-        return "Its authorization server offers no way to revoke it; it ends by itself."
+        return "Its authorization server has no revocation; the login stays valid until it expires."
     try:
         async with Authority(target.endpoint, target.limits) as authority:
             done = await oauth.revoked(authority, login)
     except LoginFailed as error:
-        return f"It could not be revoked, and ends by itself: {error}"
-    return "It was revoked." if done else "Its authorization server did not revoke it; it ends by itself."
+        return f"It could not be revoked and stays valid until it expires: {error}"
+    return (
+        "It was revoked." if done else "Its authorization server did not revoke it, so it stays valid until it expires."
+    )

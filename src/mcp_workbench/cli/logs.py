@@ -1,4 +1,4 @@
-"""`mcp-workbench logs`: what running workbenches log, and the calls that they made."""
+"""`mcp-workbench logs`: shows the log lines of running workbenches, or their tool calls."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ _TONES: Final[Mapping[str, Tone]] = {"debug": "quiet", "info": "", "warning": "d
 
 
 class LogLine(ABC):
-    """One of them. What is told of it is made when it is shown: most are not."""
+    """A log line or a call. It is formatted only when it is shown, which most are not."""
 
     id: int
     level: str
     toolbox: str
     server: str
-    """The server that the line is about; `toolbox` and `server` are empty if there is none."""
+    """The server that the entry is about; `toolbox` and `server` are empty if there is none."""
 
     @property
     def about(self) -> tuple[str, str]:
-        """Its toolbox and server, for `--server`."""
+        """The values of `--server` that match it."""
         return slashed(self.toolbox), slashed(self.toolbox, self.server)
 
     @abstractmethod
     def words(self) -> Iterator[Words]:
-        """For a person."""
+        """The entry as text."""
 
     @abstractmethod
     def document(self) -> dict[str, Any]:
-        """For a program."""
+        """The entry as JSON."""
 
 
 class Source(NamedTuple):
@@ -116,12 +116,12 @@ class CallEntry(LogLine):
 
 _MOST_DIGITS = 9
 LOGS_LINES = 50
-"""Lines that `mcp-workbench logs` shows: two screens."""
+"""The default of `--lines`: two screens."""
 
 HELP = """Show the last lines that running workbenches wrote to stderr.
 
-Hosts keep the stderr of a server in files of their own, or not at all. These are the same lines, of all your
-workbenches in one place and without secrets. To change the level, start the workbench with --log-level or
+Some hosts keep the stderr of a server in a file, others drop it. This command shows the lines of all your
+workbenches in one place, without secrets. To change the level, start the workbench with --log-level or
 $WORKBENCH_LOG.
 
 With --calls it shows tool calls instead, each with its duration and outcome. If the configuration has
@@ -144,7 +144,7 @@ def run(options: Mapping[str, str]) -> int:
             time.sleep(SHOWN_EVERY_SECONDS)
             if source.newest() < last:
                 last = 0
-            # A workbench that ends meanwhile still says why.
+            # Includes ended workbenches: the last lines say why one ended.
             entries = source.after(last, True)  # noqa: FBT003
             last = max((entry.id for entry in entries), default=last)
             _show([entry for entry in entries if is_meant(entry)], options)
@@ -161,10 +161,10 @@ def _show(entries: Sequence[LogLine], options: Mapping[str, str]) -> None:
 
 
 def _nothing(source: Source, *, everything: bool) -> str:
-    """What a person is told who would see nothing."""
+    """The message if there is nothing to show."""
     if everything:
         return f"No workbench has {source.activity}."
-    return f"No workbench that runs has {source.activity}. Those that ended: logs --all"
+    return f"No running workbench has {source.activity}. For ended ones: logs --all"
 
 
 def _filter(options: Mapping[str, str]) -> Callable[[LogLine], bool]:
@@ -179,7 +179,7 @@ def _filter(options: Mapping[str, str]) -> Callable[[LogLine], bool]:
 
 
 def _count(options: Mapping[str, str]) -> int:
-    """How many of them. Raises `RequestError`."""
+    """The number of entries to show. Raises `RequestError`."""
     written = options.get("lines", str(LOGS_LINES))
     if not (written.isascii() and written.isdigit()):
         raise RequestError("--lines must be a whole number", hint="Write, for example, --lines 100")

@@ -1,7 +1,8 @@
-"""The documentation that comes with the program: its pages and their sections.
+"""Reads and searches the bundled documentation: pages and their sections.
 
-In a wheel the pages are in `mcp_workbench/pages`, in a clone at the root of the repository. Names are paths without
-`docs/` and `.md`: `errors`, `commands/call`, `readme`. This module reads Markdown line by line and renders nothing.
+In a wheel the pages are in `mcp_workbench/pages`, in a clone at the root of the repository. Page names are paths
+without `docs/` and `.md`: `errors`, `commands/call`, `readme`. This module reads Markdown line by line and renders
+nothing.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ _HEADING: Final = re.compile(r"(#{1,6}) (.+)")
 _LINK: Final = re.compile(r"!?\[([^\]]*)\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"`([^`]+)`")
 _NEAR: Final = 0.5
-"""How alike a name has to be to be proposed; a wrong page does no harm."""
+"""The similarity from which a name is suggested. It is low, since a wrong page does no harm."""
 _RULER: Final = re.compile(r"\|[-:| ]+\|?")
 
 
 class Section(NamedTuple):
-    """A heading, or a row of a table that can be named, with its text in Markdown."""
+    """The Markdown of a heading's section, or of a table row that has a name."""
 
     anchor: str
     title: str
     level: int
     """1 to 6 for a heading, 0 for a row."""
     own: str
-    """Without the sections below it."""
+    """Without its subsections."""
     text: str
-    """All of it."""
+    """With its subsections."""
 
 
 class ManualPage:
-    """One file."""
+    """One Markdown file."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
@@ -57,7 +58,7 @@ class ManualPage:
 
     @cached_property
     def sections(self) -> list[Section]:
-        """One for each heading."""
+        """One section per heading."""
         lines = self.text.splitlines()
         heads = list(_headings(lines))
         seen: dict[str, int] = {}
@@ -74,11 +75,11 @@ class ManualPage:
 
     @cached_property
     def rows(self) -> list[Section]:
-        """The rows of its tables whose first cell begins with a name in code: error codes, keys, options."""
+        """Table rows whose first cell begins with a name in code: error codes, keys, options."""
         return [row for section in self.sections for row in named_rows(section)]
 
     def section(self, anchor: str) -> Section:
-        """What an anchor leads to: a heading, or the rows of this name. Raises `PageNotFound`."""
+        """The section with this anchor, or the rows with this name. Raises `PageNotFound`."""
         wanted = anchor.casefold()
         for section in self.sections:
             if section.anchor == wanted:
@@ -96,7 +97,7 @@ class ManualPage:
         raise PageNotFound(f"Page '{self.name}' has no section '{escape(anchor)}'", hint=hint)
 
     def anchors(self) -> dict[str, str]:
-        """Every anchor, with what it leads to."""
+        """Every anchor with its title."""
         found = {section.anchor: section.title for section in self.sections[1:]}
         for row in self.rows:
             found.setdefault(row.anchor, row.title)
@@ -107,12 +108,12 @@ class ManualPage:
 
 
 def folder() -> Path:
-    """Where the pages are, with README.md at the top. Raises `PageNotFound`."""
+    """The folder of README.md and `docs/`. Raises `PageNotFound`."""
     package = Path(__file__).parents[1]
     for place in (package / "pages", package.parents[1]):
         if (place / "docs" / "index.md").is_file():
             return place
-    raise PageNotFound("this installation has no documentation", hint="Install the program again, with its data files.")
+    raise PageNotFound("this installation has no documentation", hint="Reinstall the program with its data files.")
 
 
 def pages() -> dict[str, ManualPage]:
@@ -126,7 +127,7 @@ def pages() -> dict[str, ManualPage]:
 
 
 def find(name: str, known: dict[str, ManualPage] | None = None) -> ManualPage:
-    """The page of a name, with or without its folder. Raises `PageNotFound`."""
+    """The page with this name; the folder may be left out. Raises `PageNotFound`."""
     known = pages() if known is None else known
     wanted = name.casefold().strip("/").removeprefix("docs/").removesuffix(".md")
     if wanted in known:
@@ -140,7 +141,7 @@ def find(name: str, known: dict[str, ManualPage] | None = None) -> ManualPage:
 
 
 def reference(page: ManualPage, href: str, known: dict[str, ManualPage]) -> tuple[ManualPage | None, str]:
-    """Where a link of a page leads: the page, and its name with the anchor. No page if the link leads elsewhere."""
+    """The target of a link: a page, and its name with the anchor. No page for an external link."""
     target, _, anchor = href.partition("#")
     if "://" in target:
         return None, href
@@ -154,7 +155,7 @@ def reference(page: ManualPage, href: str, known: dict[str, ManualPage]) -> tupl
 
 
 def wanted_for(known: dict[str, ManualPage]) -> dict[str, tuple[str, str]]:
-    """What each page is for, with its group: from the tables of the index."""
+    """The group and purpose of each page, from the tables of the index."""
     index = known[INDEX]
     found: dict[str, tuple[str, str]] = {}
     for section in index.sections:
@@ -170,7 +171,7 @@ def wanted_for(known: dict[str, ManualPage]) -> dict[str, tuple[str, str]]:
 
 
 def plain(line: str) -> str:
-    """A line without its markup; the cells of a row have a dash between them."""
+    """A line without its markup. Dashes separate the cells of a row."""
     if line.lstrip().startswith("|"):
         line = " - ".join(cell for cell in _cells(line) if cell)
     line = _LINK.sub(r"\1", line.strip().lstrip("#-> "))
@@ -196,7 +197,7 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def named_rows(section: Section) -> Iterator[Section]:
-    """The rows that have a name, each as a table of its own."""
+    """Rows that have a name, each as a table of one row."""
     for head, row in _table_rows(section.own):
         first = _cells(row)[0]
         if not first.startswith("`"):
@@ -208,7 +209,7 @@ def named_rows(section: Section) -> Iterator[Section]:
 
 
 def _table_rows(text: str) -> Iterator[tuple[str, str]]:
-    """Every row of every table, with the two lines at its head."""
+    """Every table row, with the two header lines of its table."""
     lines = text.splitlines()
     head = ""
     for above, line in zip(["", *lines], lines, strict=False):
@@ -234,7 +235,7 @@ _LINES_PER_HIT: Final = 2
 
 
 class ManualHit(NamedTuple):
-    """A section that has all words of a search, with the lines that have some."""
+    """A section with all words of a search, and its matching lines."""
 
     page: str
     section: Section
@@ -242,12 +243,12 @@ class ManualHit(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What to pass to `docs`; the first heading of a page stands for all of it."""
+        """The argument for `docs`. The first heading of a page stands for the whole page."""
         return self.page if self.section.level == 1 else f"{self.page}#{self.section.anchor}"
 
 
 def search(words: Iterable[str], pages: Iterable[ManualPage]) -> list[ManualHit]:
-    """What has all words: with the words in its title first, headings before rows, then by the number of lines."""
+    """Sections with all words. Matches in titles come first, headings before rows, then more lines before fewer."""
     wanted = [word.casefold() for word in words]
     ranked = sorted((one for page in pages for one in _ranked(page, wanted)), key=lambda one: one[0])
     found: dict[str, ManualHit] = {}

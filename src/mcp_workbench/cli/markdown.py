@@ -1,7 +1,7 @@
-"""Markdown as lines for a terminal, no wider than it: headings, paragraphs, lists, code and tables.
+"""Renders Markdown for a terminal of a given width: headings, paragraphs, lists, code and tables.
 
-A table whose columns would be too narrow to read becomes a list of records. Code is not folded, so that it can be
-copied; only the usage of commands is. Links show what to pass to `mcp-workbench docs`.
+A table whose columns would be too narrow to read becomes a list of records. Code is not wrapped, so that it can be
+copied, except for usage lines. A link shows the argument for `mcp-workbench docs`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rich.text import Text
 from mcp_workbench.cli.display import folded, shared
 
 Link = Callable[[str, str], str]
-"""What stands for a link, of its text and its target."""
+"""Returns the text to show for a link, from its text and target."""
 
 _STYLES: Final = {
     "h1": "bold underline",
@@ -37,13 +37,12 @@ _PAIR: Final = 2
 _INDENT: Final = 4
 _GAP: Final = 2
 _NARROW: Final = 26
-"""A column up to this width is never folded."""
+"""A column up to this width is never wrapped."""
 _READABLE: Final = 30
-"""A folded column narrower than this is hard to read; and so is one that breaks words."""
+"""A wrapped column needs this width, or that of its longest word, to be readable."""
 
 
 def render(text: str, width: int, link: Link, *, is_coloured: bool) -> list[str]:
-    """The lines of a text."""
     tree = SyntaxTreeNode(MarkdownIt("commonmark").enable("table").parse(text))
     lines = _Renderer(link).blocks(tree.children, width)
     stream = io.StringIO()
@@ -65,7 +64,7 @@ class _Renderer:
         self._measure = Console(file=io.StringIO())
 
     def blocks(self, nodes: Sequence[SyntaxTreeNode], width: int, *, is_tight: bool = False) -> list[Text]:
-        """The lines of blocks, with an empty one between two of them."""
+        """Render blocks, separated by empty lines unless `is_tight`."""
         lines: list[Text] = []
         for node in nodes:
             found = self._block(node, width)
@@ -131,7 +130,7 @@ class _Renderer:
                 yield _side_by_side(line, widths)
 
     def _as_records(self, head: list[Text], rows: list[list[Text]], width: int) -> Iterator[Text]:
-        """The rows one below the other; labels that are not in the rows stand above them."""
+        """Render rows as records. Labels that the records do not repeat stand above them."""
         above = [label.plain for label in (head if len(head) == _PAIR else head[:1]) if label.plain]
         if above and len(rows) > 1:
             yield from self._wrapped(Text(": ".join(above), _STYLES["label"]), width)
@@ -181,7 +180,7 @@ class _Renderer:
 
 
 def _indented(lines: Sequence[Text], mark: str) -> list[Text]:
-    """The lines behind a mark that stands on the first."""
+    """Indent lines behind a mark on the first one."""
     return [Text(mark if not number else " " * len(mark)) + line for number, line in enumerate(lines)]
 
 

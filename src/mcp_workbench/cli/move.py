@@ -1,4 +1,4 @@
-"""`mcp-workbench move`: moves a server to another toolbox of the configuration. It starts nothing."""
+"""`mcp-workbench move`: moves a server to another toolbox. It starts nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Servers = Mapping[str, Mapping[str, Any]]
 def run(options: Mapping[str, str]) -> int:
     server, to = options["server"], options.get("to", "")
     if not to:
-        raise ConfigError(f"where is '{escape(server)}' to be moved?", hint="Pass --to TOOLBOX.")
+        raise ConfigError(f"no toolbox to move '{escape(server)}' to", hint="Pass --to TOOLBOX.")
     with to_edit(options) as target:
         return _moved(options, target)
 
@@ -57,23 +57,23 @@ def _moved(options: Mapping[str, str], target: Target) -> int:
 
 
 class _Move(NamedTuple):
-    """What was done."""
+    """The change, for the output."""
 
     server: str
     source: str
     to: str
     description: str
-    """Of the toolbox that has the server now."""
+    """The description of the new toolbox."""
     created: bool
     removed: bool
-    """Whether the toolbox that had it is gone."""
+    """Whether the old toolbox became empty and was removed."""
 
     def lines(self, file: Path) -> Iterator[str]:
         yield f"moved {slashed(self.source, self.server)} to {slashed(self.to, self.server)} in {file}"
         if self.created:
             yield f"created toolbox {escape(self.to)}: {escape(self.description, len(self.description))}"
         if self.removed:
-            yield f"removed toolbox {escape(self.source)}, which has no servers any more"
+            yield f"removed toolbox {escape(self.source)}, which has no servers left"
 
     def as_json(self) -> dict[str, Any]:
         fields = self._asdict()
@@ -93,20 +93,20 @@ def _source(target: Target, servers: Servers, options: Mapping[str, str]) -> str
         raise _there_already(target, server, to, [name for name in holders if name != to])
     if len(holders) > 1:
         listed = ", ".join(f"'{escape(name)}'" for name in holders)
-        hint = f"Say which one is meant: --from {shlex.quote(escape(holders[0]))}"
+        hint = f"Name one of them: --from {shlex.quote(escape(holders[0]))}"
         raise ConfigError(f"Server '{escape(server)}' is in several toolboxes: {listed}", file=target.path, hint=hint)
     return holders[0]
 
 
 def _there_already(target: Target, server: str, to: str, others: list[str]) -> ConfigError:
-    hint = "Nothing is to be moved."
+    hint = "There is nothing to move."
     if others:
         hint = f"To remove the other one: mcp-workbench remove {shlex.join(map(escape, (others[0], server)))}"
     return ConfigError(f"Server '{escape(server)}' is in toolbox '{escape(to)}' already", file=target.path, hint=hint)
 
 
 def _proposed(target: Target, toolbox: str, server: str) -> str:
-    """A description for a new toolbox with this server."""
+    """A description for a new toolbox with only this server."""
     config = target.checked()
     configured = config.toolboxes[toolbox].servers.get(server)
     known = known_tools(config, [configured] if configured is not None else [])

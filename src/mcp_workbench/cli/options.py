@@ -9,13 +9,13 @@ from mcp_workbench.logger import LEVELS
 
 
 class Argument(NamedTuple):
-    """What stands after a command without a name."""
+    """A positional argument."""
 
     key: str
     metavar: str
     required: bool = False
     known: str = ""
-    """What a shell completes it with: the name of a completer in `cli/completion.py`."""
+    """The name of its completer in `completion.py`."""
 
 
 class Option(NamedTuple):
@@ -26,11 +26,11 @@ class Option(NamedTuple):
     metavar: str = ""
     choices: tuple[str, ...] = ()
     otherwise: str = ""
-    """What it means without a value, where that may be left out."""
+    """The value of the option without a value, if that is allowed."""
     repeated: bool = False
-    """Whether it may be given several times: `Given.all` has the values."""
+    """Whether it may be repeated: `Given.all` returns the values."""
     known: str = ""
-    """What a shell completes it with, as for an `Argument`."""
+    """The completer of its value, as for an `Argument`."""
 
     @property
     def key(self) -> str:
@@ -39,7 +39,7 @@ class Option(NamedTuple):
 
 
 class Given(dict[str, str]):
-    """What a command was given: options and arguments by key. A flag that was given has the value `true`."""
+    """The input of a command: options and arguments by key. The value of a flag is `true`."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class Given(dict[str, str]):
     ) -> None:
         super().__init__(single or {})
         self.words = tuple(words)
-        """The rest of the command line, where a command takes it."""
+        """The remaining words, if the command takes any."""
         self._repeated = {key: tuple(values) for key, values in (repeated or {}).items()}
 
     def all(self, key: str) -> tuple[str, ...]:
-        """Every value of an option that may be given several times, in order."""
+        """The values of a repeatable option, in order."""
         return self._repeated.get(key, ())
 
 
@@ -73,19 +73,21 @@ CONFIG_AT_TERMINAL = CONFIG._replace(
     help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it or say yes, "
     "else workbench-config.json in the user's configuration folder."
 )
-LOG_LEVEL = Option("--log-level", "How much is logged to stderr. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
-STRICT = Option("--strict", "Refuse to start when a ${VAR} of the configuration is not set.")
-TOOLBOX = Option("--toolbox", "Serve the tools of this toolbox as they are, instead of the two meta-tools.", "NAME")
-SERVER = Option("--server", "With --toolbox: serve this one server of it, as if it was started directly.", "NAME")
+LOG_LEVEL = Option("--log-level", "The lowest level to log. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
+STRICT = Option("--strict", "Refuse to start if a ${VAR} in the configuration is not set.")
+TOOLBOX = Option(
+    "--toolbox", "Serve the tools of this toolbox under their own names, instead of the two meta-tools.", "NAME"
+)
+SERVER = Option("--server", "With --toolbox: serve only this server, as if the host had started it directly.", "NAME")
 HTTP = Option(
     "--http",
-    "Serve over HTTP instead, at this address. Without one: 127.0.0.1:8300.",
+    "Serve over HTTP instead, at this address. Default: 127.0.0.1:8300.",
     "[HOST:PORT]",
     otherwise="127.0.0.1:8300",
 )
 TOKEN_FILE = Option(
     "--token-file",
-    "With --http: a file of tokens for clients, one a line. Default: $WORKBENCH_TOKEN, else a new token.",
+    "With --http: a file with the tokens of clients, one per line. Default: $WORKBENCH_TOKEN, else a new token.",
     "FILE",
 )
 JSON = Option("--json", "Print JSON, for programs.")
@@ -97,12 +99,12 @@ A_TOOL = Argument("tool", "TOOL", required=True, known="tool")
 SERVER_NAME = Argument("server", "[SERVER]", known="server")
 A_SHELL = Argument("shell", "bash|zsh|fish", required=True, known="shell")
 
-NO_BROWSER = Option("--no-browser", "Print the address to log in at, instead of opening it.")
-LOGOUT = Option("--logout", "Forget the login, and have it revoked where that is possible.")
+NO_BROWSER = Option("--no-browser", "Print the login address instead of opening it.")
+LOGOUT = Option("--logout", "Delete the login, and revoke it if possible.")
 
 SERVE = (CONFIG, TOOLBOX, SERVER, HTTP, TOKEN_FILE, LOG_LEVEL, STRICT)
 AT_TERMINAL = (CONFIG_AT_TERMINAL, JSON)
-SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search in this toolbox alone.", "NAME", known="toolbox"))
+SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search only in this toolbox.", "NAME", known="toolbox"))
 CALL = (
     CONFIG_AT_TERMINAL,
     Option("--output", "Write the result to this file, into this folder (FOLDER/), or as bytes to stdout (-).", "FILE"),
@@ -112,107 +114,107 @@ CALL = (
 
 DOCTOR = (
     *AT_TERMINAL,
-    Option("--timeout", "How long each server may take to start. Default: its startupTimeout.", "SECONDS"),
-    Option("--strict", "Exit with 1 also if there is only a warning."),
+    Option("--timeout", "The time that each server may take to start. Default: its startupTimeout.", "SECONDS"),
+    Option("--strict", "Exit with 1 even if there are only warnings."),
     Option(
         "--try-environment",
-        "Start each failing server once more, with your whole environment; if it works, find the variables it needs.",
+        "Start each failing server again with your whole environment. If it works, find the variables it needs.",
     ),
 )
 A_FILE = Argument("file", "[FILE]")
 TRUST = (
-    Option("--yes", "Do not ask: for programs."),
-    Option("--list", "List what is trusted, and whether it is still as it was."),
-    Option("--remove", "Trust the file no more."),
+    Option("--yes", "Do not ask, for programs."),
+    Option("--list", "List the trusted files, and whether they changed."),
+    Option("--remove", "Stop trusting the file."),
     JSON,
 )
 
 DOCS = (
     Option("--search", "Search all pages for these words instead."),
-    Option("--path", "Print the path of the page's file, or without a page the folder of all pages."),
-    Option("--no-pager", "Print the page, however long it is."),
+    Option("--path", "Print the path of the page's file. Without a page, print the folder of all pages."),
+    Option("--no-pager", "Print long pages without a pager."),
     JSON,
 )
 
 A_HOST = Argument("host", "[HOST]", known="host")
 A_NEW_SERVER = Argument("server", "SERVER", required=True)
-IN_PROJECT = Option("--project", "The host's file in this folder, instead of your own.")
+IN_PROJECT = Option("--project", "Use the host's file in this folder, instead of your own.")
 WITHOUT_RULES = Option(
-    "--without-rules", "Also take servers with a host rule that can't be carried over: the rule is lost."
+    "--without-rules", "Include servers with a host rule that can't be carried over. The rule is lost."
 )
 IMPORT = (
-    Option("--from", "Take the servers of this file alone.", "FILE"),
+    Option("--from", "Import only the servers of this file.", "FILE"),
     Option(
         "--toolbox",
-        "Put all servers into this toolbox. Default: group them by what they do.",
+        "Put all servers into this toolbox. Default: group them by purpose.",
         "NAME",
         known="toolbox",
     ),
-    Option("--by-host", "Make a toolbox for each host instead."),
+    Option("--by-host", "Create a toolbox for each host instead."),
     CONFIG._replace(
         help="The configuration to write. Default: $WORKBENCH_CONFIG, else the one in your configuration folder."
     ),
-    Option("--force", "Add to a configuration that exists, without asking."),
+    Option("--force", "Add to an existing configuration without asking."),
     WITHOUT_RULES,
-    Option("--dry-run", "Show what would change, without secrets, and write nothing."),
+    Option("--dry-run", "Show the changes, without secrets, and write nothing."),
     JSON,
 )
 INSTALL = (
-    Option("--all", "Every host that is found on this machine."),
+    Option("--all", "Use every host that is found on this machine."),
     IN_PROJECT,
-    Option("--remove-imported", "Take out the servers that the workbench has, as import brought them there."),
+    Option("--remove-imported", "Remove the servers from the host that the workbench has, as import put them there."),
     WITHOUT_RULES,
     CONFIG._replace(
-        help="The configuration that the host's workbench uses. Default: $WORKBENCH_CONFIG, else it finds yours."
+        help="The configuration that the host's workbench uses. Default: $WORKBENCH_CONFIG, else your own."
     ),
-    Option("--command", "What the host starts. Default: the absolute path of this mcp-workbench.", "PROGRAM"),
-    Option("--name", "What the workbench is called there. Default: workbench.", "NAME"),
-    Option("--env", "Write your value of this variable into the entry. May be repeated.", "NAME", repeated=True),
+    Option("--command", "The program that the host starts. Default: this mcp-workbench, by absolute path.", "PROGRAM"),
+    Option("--name", "The name of the workbench in the host. Default: workbench.", "NAME"),
+    Option("--env", "Write the value of this variable into the entry. May be repeated.", "NAME", repeated=True),
     JSON,
 )
-UNINSTALL = (Option("--all", "Every host that has the workbench."), IN_PROJECT, JSON)
+UNINSTALL = (Option("--all", "Use every host that has the workbench."), IN_PROJECT, JSON)
 ADD = (
     CONFIG_AT_TERMINAL,
-    Option("--url", "A remote server, instead of a command.", "URL"),
-    Option("--header", "A header for it. May be repeated.", "NAME=VALUE", repeated=True),
-    Option("--transport", "How it is reached. Default: http.", "http|sse", ("http", "sse")),
+    Option("--url", "The address of a remote server, instead of a command.", "URL"),
+    Option("--header", "An HTTP header for the remote server. May be repeated.", "NAME=VALUE", repeated=True),
+    Option("--transport", "The transport of the remote server. Default: http.", "http|sse", ("http", "sse")),
     Option("--env", "An environment variable of the command. May be repeated.", "NAME=VALUE", repeated=True),
     Option(
         "--inherit",
-        "A variable of your environment to pass on to it, by name or glob. May be repeated.",
+        "A variable of your environment that the command inherits, by name or glob. May be repeated.",
         "NAME",
         repeated=True,
         known="variable",
     ),
-    Option("--cwd", "Where the command runs.", "FOLDER"),
-    Option("--description", "What a new toolbox is for: agents choose by it.", "TEXT"),
-    Option("--replace", "Change a server that is there already."),
+    Option("--cwd", "The folder to run the command in.", "FOLDER"),
+    Option("--description", "The purpose of a new toolbox: agents choose by it.", "TEXT"),
+    Option("--replace", "Replace the server if it exists."),
     Option("--allow-secret", "Allow a value that looks like a secret in the configuration of this folder."),
     JSON,
 )
 
 MOVE = (
     CONFIG_AT_TERMINAL,
-    Option("--to", "The toolbox to move it to. It is created if it does not exist.", "TOOLBOX", known="toolbox"),
-    Option("--from", "The toolbox that has it now, if several have one of this name.", "TOOLBOX", known="toolbox"),
-    Option("--description", "What a new toolbox is for: agents choose by it. Default: what the server does.", "TEXT"),
+    Option("--to", "The toolbox to move the server to, created if it does not exist.", "TOOLBOX", known="toolbox"),
+    Option("--from", "The toolbox to move it from, if several have a server of this name.", "TOOLBOX", known="toolbox"),
+    Option("--description", "The purpose of a new toolbox: agents choose by it. Default: that of the server.", "TEXT"),
     JSON,
 )
 ANY_SERVER = Argument("server", "SERVER", required=True, known="any_server")
 A_DESCRIPTION = Argument("text", "TEXT", required=True)
 
-EVERY_RUN = Option("--all", "Also of workbenches that ended.")
-STATUS = (Option("--watch", "Show it again and again, until you press q."), EVERY_RUN, JSON)
+EVERY_RUN = Option("--all", "Include workbenches that ended.")
+STATUS = (Option("--watch", "Fill the terminal and update until you press q."), EVERY_RUN, JSON)
 LOGS = (
-    Option("--calls", "Show calls of tools instead of lines: with arguments and results, if those are recorded."),
-    Option("--follow", "Go on with what is logged from now on, until Ctrl-C."),
-    Option("--lines", "How many of the last lines, or calls. Default: 50.", "NUMBER"),
+    Option("--calls", "Show tool calls instead of lines, with arguments and results if those are recorded."),
+    Option("--follow", "Keep printing new lines until Ctrl-C."),
+    Option("--lines", "The number of last lines or calls. Default: 50.", "NUMBER"),
     Option(
         "--server",
-        "Only lines about this server, or about any server of a toolbox. Write a / in a name as \\/.",
+        "Only lines about this server, or about any server of this toolbox. Write a / in a name as \\/.",
         "TOOLBOX[/SERVER]",
     ),
-    Option("--level", "Only lines of this level and above. Calls that failed are errors.", "LEVEL", LEVELS[:-1]),
+    Option("--level", "Only lines of this level and above. Failed calls are errors.", "LEVEL", LEVELS[:-1]),
     EVERY_RUN,
-    JSON._replace(help="Print JSON, for programs: a document for each line."),
+    JSON._replace(help="Print JSON, for programs: one document per line."),
 )

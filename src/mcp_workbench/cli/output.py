@@ -27,9 +27,9 @@ from mcp_workbench.text.sanitize import escape
 
 
 def write_files(files: Sequence[tuple[Path, bytes]], *, overwrites: bool) -> None:
-    """Write each content to its path. Raises `OSError`, and leaves nothing behind then."""
+    """Write all files or none. Raises `OSError`."""
     with contextlib.ExitStack() as staging, contextlib.ExitStack() as undo:
-        # A link that appears meanwhile is followed only where a file may be overwritten.
+        # Only with `overwrites` may a symbolic link that appears meanwhile redirect the write.
         paths = [path.resolve() if overwrites else path.parent.resolve() / path.name for path, _ in files]
         staged = [_staged(path.parent, content, staging) for path, (_, content) in zip(paths, files, strict=True)]
         for new, path in zip(staged, paths, strict=True):
@@ -42,7 +42,7 @@ def write_files(files: Sequence[tuple[Path, bytes]], *, overwrites: bool) -> Non
 
 
 def _staged(folder: Path, content: bytes, staging: contextlib.ExitStack) -> Path:
-    """A file without a final name; `staging` removes it."""
+    """Write a temporary file, which `staging` removes."""
     path = folder / f".mcp-workbench-{secrets.token_hex(8)}.part"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     staging.callback(path.unlink, missing_ok=True)
@@ -52,12 +52,12 @@ def _staged(folder: Path, content: bytes, staging: contextlib.ExitStack) -> Path
 
 
 def _publish(new: Path, path: Path) -> None:
-    """Give a file its name, unless another file has it."""
+    """Give a file its final name, unless that is taken."""
     try:
         path.hardlink_to(new)
     except FileExistsError:
         raise
-    except OSError:  # the file system has no links
+    except OSError:  # the file system has no hard links
         if os.path.lexists(path):
             raise
         new.replace(path)
@@ -115,17 +115,17 @@ class OutputPart(NamedTuple):
     media_type: str
     is_text: bool
 
-    def extension(self, otherwise: str = "") -> str:
-        """By the type that the server names, without its parameters; `otherwise` is for a type that is not known."""
+    def extension(self, default: str = "") -> str:
+        """The extension of the media type, else `default`, else a generic one."""
         named = self.media_type.partition(";")[0].strip().lower()
-        return EXTENSIONS.get(named) or otherwise or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
+        return _EXTENSIONS.get(named) or default or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
 
 
 class Output:
-    """Where a result goes."""
+    """The destination of a result."""
 
     def __init__(self, given: str, *, overwrites: bool) -> None:
-        """Check that something can be written there. Raises `RequestError`."""
+        """Check that the destination is writable. Raises `RequestError`."""
         self._path = Path(given).expanduser()
         self._overwrites = overwrites
         self.is_stdout = given == STDOUT
@@ -136,10 +136,10 @@ class Output:
             self._check_path()
 
     def divide(self, result: Raw, *, is_raw: bool) -> tuple[list[Piece], list[str]]:
-        """Split a result into what is written and what is printed for a person.
+        """Split a result into pieces to write and texts to print.
 
-        A file gets the media, or the text where there are none; a folder gets both, and `structuredContent`. With
-        `is_raw` the result itself is written, as the server sent it.
+        A file gets the media, or else the text. A folder gets both, and `structuredContent`. With `is_raw` the whole
+        result is written as the server sent it.
         """
         if is_raw:
             return [Piece(bytes(result).decode(), JSON_TYPE, is_text=True)], []
@@ -150,10 +150,10 @@ class Output:
         return [piece for piece, written in zip(pieces, is_written, strict=True) if written], told
 
     def put(self, pieces: Sequence[Piece]) -> None:
-        """Write these, all or none, and say so. Raises `OutputFailed`."""
+        """Write all pieces or none, and report it. Raises `OutputFailed`."""
         if not pieces:
-            hint = "Links are not followed. Read what they name with a tool of the server."
-            raise OutputFailed("the result holds nothing that could be written", hint=hint)
+            hint = "Links are not followed. Use a tool of the server to read their targets."
+            raise OutputFailed("the result has nothing to write", hint=hint)
         is_split = self._is_folder or pieces[0].is_media
         parts = [_part(piece) for piece in pieces] if is_split else [_joined(pieces)]
         if self.is_stdout:
@@ -169,15 +169,15 @@ class Output:
             self._check_file()
         folder = path if path.is_dir() else path.resolve().parent
         if not folder.is_dir():
-            raise RequestError(f"there is no folder {_named(folder)}", hint="Make it, or name another one.")
+            raise RequestError(f"there is no folder {_named(folder)}", hint="Create it, or name another one.")
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise RequestError(f"nothing can be written in {_named(folder)}", hint="Name another folder.")
+            raise RequestError(f"the folder {_named(folder)} is not writable", hint="Name another folder.")
 
     def _check_file(self) -> None:
         if self._is_folder:
-            raise RequestError(f"{_named(self._path)} is no folder", hint="Leave out the / at the end.")
+            raise RequestError(f"{_named(self._path)} is not a folder", hint="Leave out the / at the end.")
         if self._path.exists() and not self._path.is_file():
-            raise RequestError(f"{_named(self._path)} is no regular file", hint="Use --output - and a pipe.")
+            raise RequestError(f"{_named(self._path)} is not a regular file", hint="Use --output - and a pipe.")
         if not self._overwrites:
             hint = "Pass --force to overwrite it, or name another file."
             raise RequestError(f"{_named(self._path)} exists already", hint=hint)
@@ -192,13 +192,13 @@ class Output:
                 files = [(path, part.content) for path, part in zip(paths, parts, strict=True)]
                 write_files(files, overwrites=self._overwrites and is_one)
         except OSError as error:
-            hint = "Nothing was written, though the tool was called. Name another place before you call it again."
+            hint = "The tool was called, but nothing was written. Name another file before you call it again."
             raise OutputFailed(f"{_named(self._path)} can't be written: {error.strerror}", hint=hint) from None
         for path, part in zip(paths, parts, strict=True):
             note(f"wrote {path}: {results.described(part.media_type, len(part.content))}")
 
     def _numbered(self, parts: Sequence[OutputPart]) -> list[Path]:
-        """Free names: the numbers continue after the highest existing one."""
+        """Numbered names that are free: they continue after the highest existing number."""
         folder, stem, suffix = self._path, "", ""
         if not self._is_folder:
             folder, stem, suffix = self._path.parent, f"{self._path.stem}-", self._path.suffix
@@ -209,7 +209,7 @@ class Output:
 
 @contextlib.contextmanager
 def _made(folder: Path) -> Generator[None]:
-    """A folder that exists; one that was created and not used is removed again."""
+    """Create a folder if needed; remove it again if writing fails."""
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
@@ -229,7 +229,7 @@ def _check_stdout() -> None:
 
 def _put_on_stdout(parts: Sequence[OutputPart]) -> None:
     if len(parts) > 1:
-        problem = f"the result holds {len(parts)} files, and stdout can take one"
+        problem = f"the result has {len(parts)} files, and stdout can take only one"
         raise OutputFailed(problem, hint="Name a folder: --output FOLDER/")
     sys.stdout.flush()
     sys.stdout.buffer.write(parts[0].content)
@@ -237,7 +237,7 @@ def _put_on_stdout(parts: Sequence[OutputPart]) -> None:
 
 
 def _part(piece: Piece) -> OutputPart:
-    """One piece, decoded. Raises `OutputFailed`."""
+    """Decode one piece. Raises `OutputFailed`."""
     if not piece.is_media:
         return _joined([piece])
     try:
@@ -249,7 +249,7 @@ def _part(piece: Piece) -> OutputPart:
 
 
 def _joined(pieces: Sequence[Piece]) -> OutputPart:
-    """Text: one piece exactly as it is, several as they would be printed."""
+    """Join text: a single piece unchanged, several as they would be printed."""
     texts = [piece.told for piece in pieces]
     text = texts[0] if len(texts) == 1 else "".join(_ended(texts))
     media_type = pieces[0].media_type if len(pieces) == 1 else ""

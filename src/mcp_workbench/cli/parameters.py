@@ -1,6 +1,7 @@
-"""The parameters of a tool: their names, and what of a typed text is a value of each.
+"""The parameters of a tool, from its schema: their names, and how to convert typed text into their values.
 
-Numbers keep their digits. What a schema says beyond names, types, values and alternatives is for the server to check.
+Numbers keep their digits. Only names, types, enumerated values and alternatives are checked; the rest is up to the
+server.
 """
 
 from __future__ import annotations
@@ -27,31 +28,31 @@ from mcp_workbench.text.suggest import known_names, nearest
 from mcp_workbench.wire import jsonrpc
 
 UNKNOWN: Final = "$ref"
-"""A keyword that is left only where something is not known: what it refers to is not there, or too far away."""
+"""Remains in a resolved schema only if its target is missing or nested too deeply."""
 NOTHING: Final[Schema] = {}
 _MADE_OF: Final = frozenset((UNKNOWN, "allOf"))
 
 
 class Resolution:
-    """The schemas within one."""
+    """Resolves references and `allOf` within one schema."""
 
     def __init__(self, root: Schema) -> None:
-        self._references = References(root)  # it keeps all of them alive, so they can be told by their ids
+        self._references = References(root)  # keeps all schemas alive, so that their ids stay unique
         self._resolved: dict[int, Schema] = {}
 
     def resolved(self, schema: object, depth: int = 0) -> Schema:
-        """A schema with what it refers to and its `allOf`; an empty one where there is none."""
+        """Merge a schema with its reference and `allOf`. Anything but a schema becomes an empty one."""
         if not schemas.is_object(schema):
             return NOTHING
         if _MADE_OF.isdisjoint(schema):
             return schema
         if id(schema) not in self._resolved:
-            self._resolved[id(schema)] = {}  # what it is where it leads back to itself
+            self._resolved[id(schema)] = {}  # the result for a cycle
             self._resolved[id(schema)] = self._joined(schema, depth)
         return self._resolved[id(schema)]
 
     def branches(self, schema: Schema) -> Iterator[Schema]:
-        """The alternatives of a resolved schema, and theirs; itself where it has none."""
+        """All nested alternatives of a resolved schema; the schema itself if it has none."""
         rest, seen = [schema], set[int]()
         while rest:
             one = rest.pop(0)
@@ -77,7 +78,7 @@ class Resolution:
 
 
 def _both(one: Schema, other: Schema) -> Schema:
-    """What two schemas say of the same value."""
+    """Merge two schemas of the same value."""
     properties = {**schemas.children(one, "properties"), **schemas.children(other, "properties")}
     required = [*schemas.required(one), *schemas.required(other)]
     gathered = {"properties": properties} if properties else {}
@@ -112,7 +113,7 @@ class Parameters:
         self._root = self._resolution.resolved(root)
         self._properties = schemas.children(self._root, "properties")
         self._is_whole = _MORE_NAMES.isdisjoint(self._root)
-        """Whether nothing else of the schema brings in other names."""
+        """Whether `properties` has all names: no other keyword can add any."""
         self._schema = schema
 
     @classmethod
@@ -123,7 +124,7 @@ class Parameters:
     @property
     def signature(self) -> str:
         """All of them in one line: how the tool is called."""
-        from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- only errors have use for it
+        from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- only errors need it
 
         return signature(self._schema)
 
@@ -136,7 +137,7 @@ class Parameters:
         return tuple(schemas.required(self._root))
 
     def schema(self, name: str) -> Schema:
-        """That of one parameter, or of those without a name; an empty one where there is none."""
+        """The schema of one parameter, else that of additional ones, else an empty one."""
         return self._resolution.resolved(self._properties.get(name, self._root.get("additionalProperties")))
 
     def about(self, name: str) -> str:
@@ -145,22 +146,22 @@ class Parameters:
         return said if isinstance(said, str) else ""
 
     def choices(self, name: str) -> list[str]:
-        """The values that a parameter, or each element of it, may have, as they are typed; empty: any."""
+        """The allowed values of a parameter, or of its elements, as typed; empty: any."""
         branches = list(self._branches(name))
         return list(
             dict.fromkeys(_typed_form(value) for one in [*branches, *self._inner(branches)] for value in _values(one))
         )
 
     def titles(self, name: str) -> dict[str, str]:
-        """What such values are called, where that says more than they do; by how they are typed."""
+        """The titles of allowed values, by the typed value."""
         branches = list(self._branches(name))
         found = [pair for one in [*branches, *self._inner(branches)] for pair in _titled(one)]
         times = Counter(title for _, title in found)
-        times[str(self.schema(name).get("title"))] += 1  # the name of the whole is that of no value
+        times[str(self.schema(name).get("title"))] += 1  # the title of the parameter itself names no value
         return {value: title for value, title in found if times[title] == 1 and title.casefold() != value.casefold()}
 
     def typed(self, name: str, text: str, *, is_element: bool = False) -> Raw:
-        """What a person typed for a parameter, as JSON; `is_element`: of an array, one of several words.
+        """Convert typed text to JSON. With `is_element`, it is one element of a repeated list parameter.
 
         Raises `InvalidParameters`.
         """
@@ -175,18 +176,18 @@ class Parameters:
         )
 
     def is_list(self, name: str) -> bool:
-        """Whether it may be given several times, one for each element."""
+        """Whether it may be repeated, once per element."""
         return any("array" in schemas.types(one) for one in self._branches(name))
 
     def is_text(self, name: str) -> bool:
-        """Whether it, or each element of it, may be any text."""
+        """Whether its value, or an element of it, may be any text."""
         branches = list(self._branches(name))
         return any("string" in schemas.types(one) for one in [*branches, *self._inner(branches)])
 
     def check(self, given: Iterable[str], *, is_typed: bool) -> None:
-        """Whether names are known and none is missing; `is_typed`: by hand, so that what is unknown is a mistake.
+        """Raise `InvalidParameters` for unknown and missing names.
 
-        Raises `InvalidParameters`.
+        With `is_typed`, an open schema does not allow unknown names: they are typing errors.
         """
         names = list(given)
         extra = self._root.get("additionalProperties")
@@ -214,7 +215,7 @@ class Parameters:
     # -- one value
 
     def _chosen(self, text: str, branches: Sequence[Schema]) -> Raw | None:
-        """The first reading that some branch allows; text is what is left when nothing else fits."""
+        """The first conversion that some branch allows; text is the last resort."""
         for one in branches:
             if (listed := schemas.values(one)) is not None:
                 found = [value for value in listed if _typed_form(value) == text]
@@ -230,7 +231,7 @@ class Parameters:
         return self._array(text, arrays, is_whole=is_text) or (as_json(text) if is_text else None)
 
     def _array(self, text: str, arrays: Sequence[Schema], *, is_whole: bool) -> Raw | None:
-        """An array, or else, unless it must be whole, one of what is typed as an element."""
+        """Convert to an array; unless it must be whole, also from the text of one element."""
         inner = [list(self._elements(one)) for one in arrays]
         raw = json_of(text, "[") if arrays else None
         of_arrays = all(schemas.types(one) == ["array"] for branches in inner for one in branches)
@@ -248,18 +249,18 @@ class Parameters:
         return (inner for one in branches for inner in self._elements(one))
 
     def _elements(self, array: Schema) -> Iterator[Schema]:
-        """What an array may hold; nothing where it is none."""
+        """The schemas of an array's elements; none if it is not an array."""
         if "array" in schemas.types(array):
             yield from self._resolution.branches(self._resolution.resolved(schemas.elements(array)[1]))
 
 
 def as_json(value: object) -> Raw:
-    """A value that was read from JSON, or a text: also a number that is too large for most, and half a character."""
+    """Encode a value from JSON, or a text. Unlike msgspec, `json` takes huge numbers and lone surrogates."""
     return Raw(json.dumps(value).encode())
 
 
 def json_of(text: str, bracket: str) -> Raw | None:
-    """The JSON in a text, if it is some that begins so."""
+    """The text as JSON, if it begins with the bracket and is valid."""
     if not text.startswith(bracket):
         return None
     try:
@@ -276,7 +277,7 @@ def _values(schema: Schema) -> list[Any]:
 
 
 def _titled(schema: Schema) -> Iterator[tuple[str, str]]:
-    """Values with their titles: one of its own, or a list of them beside that of the values."""
+    """Values with their titles: `title` of a `const`, or `enumNames` parallel to `enum`."""
     listed = schemas.values(schema) or []
     titles = [schema.get("title")] if "const" in schema else schema.get("enumNames")
     if isinstance(titles, list):
@@ -293,12 +294,12 @@ def _described(schema: Schema) -> Iterator[str]:
 
 
 def _typed_form(value: object) -> str:
-    """How a person types a value: text as it is, everything else as JSON."""
+    """How a user types a value: text as it is, everything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _matching(pattern: str) -> Callable[[str], Raw | None]:
-    """Reads what is JSON as it stands there, if it has this form."""
+    """A reader for text that is valid JSON if it matches the pattern."""
     return lambda text: Raw(text.encode()) if re.fullmatch(pattern, text) else None
 
 
@@ -309,4 +310,4 @@ _READERS: Final[Mapping[str, Callable[[str], Raw | None]]] = {
     "number": _matching(_NUMBER),
     "object": lambda text: json_of(text, "{"),
 }
-"""What is read before text is, in this order."""
+"""Readers to try before text, in this order."""

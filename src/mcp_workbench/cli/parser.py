@@ -25,7 +25,7 @@ class Call(NamedTuple):
 
 
 class OptionUse(NamedTuple):
-    """One option as it stands on a command line."""
+    """One option on a command line."""
 
     name: str
     option: Option | None
@@ -125,7 +125,7 @@ def _is_option(word: str) -> bool:
 
 
 def _problem(use: OptionUse) -> str:
-    """What is wrong with a known option, if anything."""
+    """The problem with a known option; empty if it is valid."""
     name, option, value = use
     if option is None:
         return ""

@@ -1,4 +1,4 @@
-"""`mcp-workbench refresh`: ask servers for their tools now, so that toolboxes open without starting any."""
+"""`mcp-workbench refresh`: updates the cached tool lists, so that toolboxes open without starting servers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from mcp_workbench.wire.caller import Caller
 from mcp_workbench.workbench import Workbench
 
 REFRESHED_AT_ONCE = 8
-"""Servers that `mcp-workbench refresh` starts at once: each is a program that loads."""
+"""The number of servers that start at the same time."""
 
-HELP = """Start the servers of a toolbox, or of all, remember the tools that they list, and stop them again.
+HELP = """Start the servers of a toolbox, or of all, cache the tools that they list, and stop them again.
 
 After that, their toolboxes open at once, and a server starts only when one of its tools is called. A server
-may list different tools to different kinds of clients, so it is asked once for each kind that was seen here.
-The exit status is 1 if a server failed."""
+may list different tools for different kinds of clients, so the command lists them once for each kind of
+client that was seen on this machine. The exit status is 1 if a server failed."""
 
 
 class Outcome(NamedTuple):
-    """How one server fared."""
+    """The result for one server."""
 
     server: ServerIdentifier
     seconds: float
@@ -42,8 +42,8 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         name = slashed(*self.server.parts())
         if self.error:
-            return "\n    ".join(shorten(f"{name}: failed: {self.error}"))
-        unkept = "" if self.is_kept else "; not remembered, since a secret stands in their list or it is too large"
+            return "\n    ".join(told(f"{name}: failed: {self.error}"))
+        unkept = "" if self.is_kept else "; not cached, since the list contains a secret or is too large"
         return f"{name}: {self.tools} ({self.seconds:.1f} s){unkept}"
 
     def as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def run(options: Mapping[str, str]) -> int:
 
 
 class Progress:
-    """A line for each server when it is done; at a terminal also one that tells what is under way."""
+    """Prints a line for each finished server, and shows at a terminal which are still running."""
 
     def __init__(self, live: Live, *, is_quiet: bool) -> None:
         self._live = live
@@ -93,9 +93,9 @@ class Progress:
 async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress) -> list[Outcome]:
     async with Workbench(config) as workbench:
         callers = workbench.expected()
-        if (problem := workbench.cache_problem()) is not None:
-            hint = "Name a file that can be written: catalog.path in the configuration, or $WORKBENCH_CATALOG."
-            raise ConfigError(f"nothing can be remembered: {problem}", hint=hint)
+        if (problem := workbench.unremembering()) is not None:
+            hint = "Name a writable file: catalog.path in the configuration, or $WORKBENCH_CATALOG."
+            raise ConfigError(f"the catalog is not writable: {problem}", hint=hint)
         turn = asyncio.Semaphore(REFRESHED_AT_ONCE)
         servers = workbench.at(callers[0]).servers_of(toolboxes)
         return await asyncio.gather(*(_one(workbench, callers, server, turn, progress) for server in servers))
@@ -108,7 +108,7 @@ async def _one(
         show.began(server)
         since = time.monotonic()
         try:
-            # One after the other: two processes of one server may fight for a file or a port.
+            # In sequence: two processes of one server may compete for a file or a port.
             counts = [(await workbench.at(caller).refresh(server)).count for caller in callers]
             is_kept = all(workbench.at(caller).pool.handle(server).lists.is_remembered for caller in callers)
             outcome = Outcome(server, time.monotonic() - since, tools=counts[0], is_kept=is_kept)

@@ -1,4 +1,4 @@
-"""`mcp-workbench remove`: a server or a toolbox is taken out of the configuration. It ends nothing."""
+"""`mcp-workbench remove`: removes a server or a toolbox from the configuration. It stops nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Remove a server from a toolbox, or a whole toolbox from the configuration.
 
-Its comments are removed with it; everything else in the file stays as it is."""
+Its comments are removed too. Everything else in the file stays unchanged."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -45,6 +45,6 @@ def _without_server(target: Target, toolbox: str, server: str) -> Target:
 
 def _without_toolbox(target: Target, toolbox: str) -> Target:
     if target.is_bare:
-        hint = f"The file has mcpServers alone, which is the toolbox '{DEFAULT_TOOLBOX}': remove its servers."
+        hint = f"The file has only mcpServers, which make up the toolbox '{DEFAULT_TOOLBOX}'. Remove its servers."
         raise ConfigError("the only toolbox can't be removed", file=target.path, hint=hint)
     return target.without_member(("toolboxes", toolbox))

@@ -1,4 +1,4 @@
-"""The result of a tool as text: what it says, and a line for each thing that is no text."""
+"""Tool results as text: their text blocks, and one line for each other block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_workbench.wire import jsonrpc
 
 
 def word(value: object) -> str:
-    """A text; empty where it is none."""
+    """The text of a JSON value; empty if it is not a string."""
     if isinstance(value, str):
         return value
     return jsonrpc.text_or_none(value) or "" if isinstance(value, Raw) else ""
@@ -30,7 +30,7 @@ def number(value: object) -> float | None:
 
 
 def decoded(value: object) -> Any:
-    """What JSON stands for; None where it can't be read, as a number beyond all reading."""
+    """Decode JSON; None if that fails, for example for a number that is too long."""
     if not isinstance(value, Raw):
         return value
     try:
@@ -43,35 +43,35 @@ _UNITS: Final = ("KB", "MB", "GB")
 _STEP: Final = 1000
 _MEDIA: Final = ("image", "audio")
 _ESCAPE: Final = r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)"
-"""One character in a string of JSON that is not written as itself."""
+"""An escape sequence in a JSON string."""
 
 
 JSON_TYPE: Final = "application/json"
 
 
 class Piece(NamedTuple):
-    """A block of a result."""
+    """One content block of a result."""
 
     told: str
-    """What a person reads: the text itself, or a line about what is no text."""
+    """Its text, or a line that describes it."""
     media_type: str = ""
-    """In the words of the server."""
+    """As the server names it."""
     is_text: bool = False
     is_media: bool = False
     data: str | None = None
-    """Media, in base64."""
+    """Base64, for media."""
 
 
 def as_text(result: Raw) -> Iterator[str]:
-    """What a person reads of it, piece by piece, in the words of the server."""
+    """The texts of all blocks."""
     told = [piece.told for piece in pieces(result)]
     if not told and is_error(result):
-        told = ["The tool says that it failed, and not why."]
+        told = ["The tool reports that it failed, but not why."]
     yield from told
 
 
 def pieces(result: Raw, *, with_structured: bool = False) -> list[Piece]:
-    """The blocks of a result. `structuredContent` is one where there is no other, or if it is asked for."""
+    """The blocks of a result. `structuredContent` counts as one if there is no other, or on request."""
     fields = jsonrpc.fields(result)
     found = [_piece(block) for block in _blocks(fields.get("content"))]
     structured = fields.get("structuredContent")
@@ -81,7 +81,7 @@ def pieces(result: Raw, *, with_structured: bool = False) -> list[Piece]:
 
 
 def readable(document: Raw) -> str:
-    """JSON with line ends, and with the server's own digits. It escapes invisible characters, and only those."""
+    """Indented JSON with unchanged digits, in which only invisible characters are escaped."""
     text = re.sub(_ESCAPE, _unescaped, msgspec.json.format(bytes(document), indent=2).decode())
     return re.sub(r"[^\n -~]", lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text)
 
@@ -94,7 +94,6 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def is_error(result: Raw) -> bool:
-    """Whether the tool says that it failed."""
     return jsonrpc.is_true(jsonrpc.fields(result).get("isError"))
 
 
@@ -132,12 +131,12 @@ def _resource(resource: Mapping[str, Raw]) -> Piece:
 
 
 def described(kind: str, size: float | None) -> str:
-    """A type, as the server calls it, and a size in bytes."""
+    """A media type and a size in bytes, as text."""
     return ", ".join(filter(None, (escape(kind), _size(size) if size is not None else "")))
 
 
 def _decoded_size(data: str | None) -> int | None:
-    """How many bytes base64 stands for."""
+    """The number of bytes in base64 data."""
     return len(data.rstrip("=")) * 3 // 4 if data is not None else None
 
 

@@ -1,4 +1,4 @@
-"""`mcp-workbench schema`: the JSON Schema of the configuration file, for editors."""
+"""`mcp-workbench schema`: prints the JSON Schema of the configuration file, for editors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from mcp_workbench.config.schema import json_schema
 
 HELP = """Print the JSON Schema of the configuration file.
 
-With it, an editor completes and checks the configuration while you write: save it to a file, and put the path
-of that file into the configuration as "$schema"."""
+With the schema, an editor completes and checks the configuration while you write. Save it to a file, and put
+the path of that file into the configuration as "$schema"."""
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
     del options
     say(json.dumps(json_schema(), indent=2))
     return 0

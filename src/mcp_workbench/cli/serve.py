@@ -1,4 +1,4 @@
-"""`mcp-workbench serve`: the workbench on stdin and stdout, for a host to start; or over HTTP."""
+"""`mcp-workbench serve`: serves an MCP host on stdin and stdout, or hosts over HTTP."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ server starts only when the host needs it.
 
 With --http it serves any number of hosts over HTTP, each with a token."""
 
-_FOR_A_PERSON = "Waiting for an MCP host, which starts this by itself: mcp-workbench install HOST. Ctrl-D ends it."
+_FOR_A_PERSON = "Waiting for an MCP host. Hosts start this command: mcp-workbench install HOST. Ctrl-D stops it."
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
     try:
         logger.log.set_level(log_level(options, otherwise="info"))
         config, origin = _load(options)
@@ -34,7 +33,7 @@ def run(options: Mapping[str, str]) -> int:
         _check_http(options)
     except ConfigError as error:
         return report(error)
-    logger.guard(lambda: config.secrets)  # those of a later configuration are known to the log by then
+    logger.guard(lambda: config.secrets)  # the log learns later secrets when a configuration is reloaded
     for server in config.servers():
         for missing in server.missing:
             logger.warning("a variable is not set", variable=missing.variable, path=missing.path)
@@ -42,7 +41,7 @@ def run(options: Mapping[str, str]) -> int:
         from mcp_workbench.cli.serve_http import run_http  # noqa: PLC0415 -- large
 
         return run_http(config, origin, options)
-    from mcp_workbench.serve.early_initialize import (  # noqa: PLC0415 -- a wrong configuration is reported without it
+    from mcp_workbench.serve.early_initialize import (  # noqa: PLC0415 -- not needed to report an invalid configuration
         claim_standard_streams,
         greet,
     )
@@ -54,16 +53,16 @@ def run(options: Mapping[str, str]) -> int:
     view = View(*chosen)
     greeting = greet(config, source, sink, view=view)
     _load_event_loop()
-    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- large, so after the first answer
+    from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- large, so it loads after the first answer
 
     return serve(config, source, sink, greeting, view=view, origin=_following(origin, options))
 
 
 def _load(options: Mapping[str, str]) -> tuple[Config, Origin]:
-    """The configuration that was named, else that of this folder if it is trusted as it is, else the user's own."""
+    """Load the named configuration, else that of this folder if it is trusted, else the user's own."""
     flag, strict = options.get("config"), True if "strict" in options else None
     if has_project_file(flag, os.environ):
-        from mcp_workbench.storage import trusted_configs  # noqa: PLC0415 -- most starts are in no such folder
+        from mcp_workbench.storage import trusted_configs  # noqa: PLC0415 -- few folders have a configuration
 
         files = (os.path.abspath(FILE_NAME), trusted_configs.store_path(os.environ))  # noqa: PTH100 -- pathlib is not loaded
         origin = origin_of(files, lambda: config_of(trusted_configs.trusted_again(os.environ), strict=strict))
@@ -78,7 +77,7 @@ def _load(options: Mapping[str, str]) -> tuple[Config, Origin]:
 
 
 def _following(origin: Origin, options: Mapping[str, str]) -> Origin:
-    """The same, for a configuration that has what is served."""
+    """Make reloads fail if the new configuration lacks the served toolbox or server."""
 
     def read() -> Config:
         config = origin.read()
@@ -89,13 +88,13 @@ def _following(origin: Origin, options: Mapping[str, str]) -> Origin:
 
 
 def _load_event_loop() -> None:
-    """Load asyncio without TLS, which it takes along where it can: megabytes for nothing, on stdin and stdout.
+    """Load asyncio without `ssl`, which it imports if it can: megabytes that stdin and stdout do not need.
 
-    `ssl` itself can be imported as ever afterwards; what speaks HTTP does not use asyncio's TLS.
+    `ssl` can be imported as usual afterwards. HTTP clients here do not use asyncio's TLS.
     """
     if "ssl" in sys.modules or "asyncio" in sys.modules:
         return
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # the import system's own word for "not there"
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # makes the import system raise ImportError
     try:
         import_module("asyncio")
     finally:
@@ -103,22 +102,20 @@ def _load_event_loop() -> None:
 
 
 def _check_http(options: Mapping[str, str]) -> None:
-    """Options that do not fit together. Raises `ConfigError`."""
+    """Raise `ConfigError` for options that exclude each other."""
     if "http" not in options:
         if "token_file" in options:
-            raise ConfigError(
-                "--token-file needs --http", hint="On stdin and stdout there is one client, and no token."
-            )
+            raise ConfigError("--token-file needs --http", hint="A client on stdin and stdout needs no token.")
     elif "toolbox" in options:
-        hint = "Give clients the URL of what they should see: /mcp/TOOLBOX or /mcp/TOOLBOX/SERVER."
-        raise ConfigError("--toolbox and --server are for stdin and stdout", hint=hint)
+        hint = "Clients choose by URL: /mcp/TOOLBOX or /mcp/TOOLBOX/SERVER."
+        raise ConfigError("--toolbox and --server do not work with --http", hint=hint)
 
 
 def _chosen(config: Config, options: Mapping[str, str]) -> tuple[str, str]:
-    """The toolbox and server to be served, if they exist. Raises `ConfigError`."""
+    """The toolbox and server to serve. Raises `ConfigError` if they do not exist."""
     toolbox, server = options.get("toolbox", ""), options.get("server", "")
     if server and not toolbox:
-        raise ConfigError("--server needs --toolbox", hint="Say in which toolbox the server is: --toolbox NAME")
+        raise ConfigError("--server needs --toolbox", hint="Name the toolbox of the server: --toolbox NAME")
     if not toolbox:
         return "", ""
     try:

@@ -1,4 +1,4 @@
-"""`mcp-workbench serve --http`: what it needs before it listens, and what it tells its user."""
+"""`mcp-workbench serve --http`: prepares the process, listens, and prints the address and a generated token."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ from mcp_workbench.serve.http.address import Address, read_address
 from mcp_workbench.serve.http.tokens import VARIABLE, Tokens, find_tokens
 
 HTTP_FILES = 4096
-"""Files that the process may have open then, if the system lets it. A fourth of what it lets is for connections,
-as many again for those that are being refused, and half for servers."""
+"""The limit on open files that we request. A quarter of the limit is for connections, a quarter for
+connections being refused, and half for servers."""
 
 
 class Untold(Exception):
-    """A token was made up, and nobody can be told: there is no use in serving."""
+    """A generated token could not be shown, so no client could connect."""
 
 
 def run_http(config: Config, origin: Origin, options: Mapping[str, str]) -> int:
-    """The exit status."""
     _open_standard_streams()
     try:
         address = read_address(options["http"])
         tokens = find_tokens(address, os.environ, options.get("token_file", ""))
     except ConfigError as error:
         return report(error)
-    from mcp_workbench.serve.http.listener import listen, serve  # noqa: PLC0415 -- what is wrong is told without it
+    from mcp_workbench.serve.http.listener import listen, serve  # noqa: PLC0415 -- not needed to report an error
 
     try:
         opened, address = listen(address)
@@ -51,19 +50,19 @@ def run_http(config: Config, origin: Origin, options: Mapping[str, str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """One that is closed is as good as /dev/null; else the first connection would get its number."""
+    """Replace closed standard streams with /dev/null: otherwise a connection would get their number."""
     for standard in range(3):
         try:
             os.fstat(standard)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free is this one
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest free number, which is this one
 
 
 def _limits() -> Limits:
-    """Connections must leave enough files for servers, on systems too where a process may have few open."""
+    """Limit connections so that enough files remain for servers."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if _count(files) < (wanted := min(_count(most), HTTP_FILES)):
-        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+        with contextlib.suppress(OSError, ValueError):  # some systems allow less than they report
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
             files = wanted
     return replace(DEFAULTS, http_connections=min(DEFAULTS.http_connections, _count(files) // 4))
@@ -74,13 +73,13 @@ def _count(files: int) -> int:
 
 
 def _tell(address: Address, tokens: Tokens) -> None:
-    """Where it listens; and once, a token that was made up, with what a host needs to be told."""
+    """Print the address, and a generated token with an entry for a host's configuration."""
     url = f"http://{address.reachable.shown}/mcp"
     text = f"MCP Workbench listens on {url}\n"
     if tokens.generated:
         host = {"mcpServers": {"workbench": {"url": url, "headers": {"Authorization": f"Bearer {tokens.generated}"}}}}
         text += (
-            f"Its token, until it ends (set {VARIABLE} or --token-file for one that stays): {tokens.generated}\n"
+            f"Token, valid until it stops (use {VARIABLE} or --token-file for a permanent one): {tokens.generated}\n"
             f"For a host's configuration:\n{json.dumps(host, indent=2)}\n"
         )
     if not _said(text) and tokens.generated:
@@ -88,7 +87,7 @@ def _tell(address: Address, tokens: Tokens) -> None:
 
 
 def _said(text: str) -> bool:
-    """Whether it could be written; that nobody reads what is logged is no reason to end."""
+    """Write to stderr; return whether that worked. Serving goes on without a log."""
     if sys.stderr is None:  # it was closed when Python started
         return False
     try:
@@ -96,6 +95,6 @@ def _said(text: str) -> bool:
         sys.stderr.flush()
     except OSError:
         with contextlib.suppress(OSError):
-            sys.stderr.close()  # what is left in it would be tried again, and fail, at the very end
+            sys.stderr.close()  # otherwise Python would flush it at exit, and fail
         return False
     return True

@@ -1,4 +1,4 @@
-"""How a configured server is doing, as far as that can be told without starting it."""
+"""The states and cached tools of configured servers. It starts none."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Found = dict[ServerIdentifier, "Known"]
 
 
 class Known(NamedTuple):
-    """What a server listed, and when, as `time.time()` has it."""
+    """A cached list of a server, and the time of listing (`time.time()`)."""
 
     listing: ServerTools
     listed_at: float
     offer: str = ""
-    """What the server says beside its tools: its instructions, and the names of its prompts and resources."""
+    """Other text of the server: its instructions, and the names of its prompts and resources."""
 
 
 def known_tools(config: Config, servers: Iterable[ServerConfig]) -> Found:
-    """What is remembered of these; those of which nothing is are not in it."""
+    """The cached tools of these servers. Servers that never listed theirs are left out."""
     limits = DEFAULTS.bounded(config.bounds)
     memory = ServerCache(config, limits)
     if not memory.exists:
@@ -45,7 +45,7 @@ def known_tools(config: Config, servers: Iterable[ServerConfig]) -> Found:
 
 
 def checked_tool(listing: ServerTools, identifier: ToolIdentifier) -> None:
-    """Raises `ToolNotFound`, with the reason where a tool is withheld."""
+    """Raise `ToolNotFound` unless the tool is listed. The hint says why a tool is withheld."""
     if identifier.tool in listing.tools:
         return
     withheld = {one.name: one.reason for one in listing.withheld}
@@ -87,7 +87,7 @@ _UNITS: Final = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
 
 
 class State(NamedTuple):
-    """What is the matter with a server, in one word for programs and some for people."""
+    """The state of a server: a fixed word for JSON, and a text."""
 
     kind: Kind
     text: str
@@ -101,7 +101,7 @@ DISABLED: Final = State("disabled", "disabled")
 
 
 def state_of(server: ServerConfig, known: Known | None) -> State:
-    """What is known of it: what keeps it from being used comes first."""
+    """The state of a server. Obstacles to its use come first."""
     if server.missing:
         names = dict.fromkeys(f"${{{missing.variable}}}" for missing in server.missing)
         return State("variable_missing", f"{' and '.join(names)} not set")
@@ -120,7 +120,7 @@ def server_count(config: Config, toolboxes: Iterable[str] | None = None) -> str:
 
 
 def known_since(known: Known) -> str:
-    """How long ago a server listed what is remembered of it."""
+    """The age of a cached list."""
     seconds = time.time() - known.listed_at
     for unit, size in _UNITS:
         if seconds >= size:
@@ -129,19 +129,19 @@ def known_since(known: Known) -> str:
 
 
 def _needs_login(server: ServerConfig) -> bool:
-    """Whether the configuration says that people log in there, and nobody did on this machine."""
+    """Whether the configuration declares a login, and none is stored on this machine."""
     endpoint = server.target
     if not isinstance(endpoint, Endpoint) or not (endpoint.oauth.client_id or endpoint.oauth.scopes):
         return False
     if endpoint.oauth.logs_in_itself:
         return False
-    # What knows addresses and logins is large, and few servers are such.
+    # These modules are large, and few servers have logins.
     from mcp_workbench.servers.http.authority import server_url  # noqa: PLC0415
     from mcp_workbench.servers.http.credential_stores import FileStore, Unusable  # noqa: PLC0415
     from mcp_workbench.servers.http.credentials import KEYRING, VARIABLE, credentials_path  # noqa: PLC0415
 
     if os.environ.get(VARIABLE) == KEYRING:
-        return False  # asking it may open a window
+        return False  # reading the keyring may open a window
     try:
         return FileStore(credentials_path(os.environ), DEFAULTS).load(str(server_url(endpoint))) is None
     except Unusable:

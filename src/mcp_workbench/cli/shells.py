@@ -1,8 +1,8 @@
-"""`mcp-workbench completion`: what teaches a shell to complete our command lines, and what it asks then.
+"""`mcp-workbench completion`: prints the completion scripts, and answers their requests.
 
-Each shell asks in its own way. zsh and fish hand over words and quote what they insert. bash hands over a line, and
-inserts what it gets as it is: in place of what stands behind the last character that breaks words for it, such as a
-`:` or a `=`, or behind a quote that is still open. So what is typed stays, and the rest is added in its quoting.
+zsh and fish pass words and quote what they insert. bash passes the line and inserts candidates verbatim: they replace
+the text after the last word break, such as `:` or `=`, or after an open quote. So a candidate for bash repeats the
+typed text and continues it in the same quoting.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ bash   echo 'eval "$(mcp-workbench completion bash)"' >> ~/.bashrc
 zsh    echo 'eval "$(mcp-workbench completion zsh)"' >> ~/.zshrc
 fish   mcp-workbench completion fish > ~/.config/fish/completions/mcp-workbench.fish
 
-Names of tools are those that servers listed when they ran last; nothing is started."""
+Tool names come from the last lists of the servers; nothing is started."""
 
 _BASH: Final = r"""_mcp_workbench() {
     local found
@@ -93,29 +93,26 @@ complete -c mcp-workbench -c workbench-mcp -f -a "(__mcp_workbench)"
 """
 _SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 _FILES: Final = "\t"
-"""What every shell is told where it is to offer files: a name that is empty."""
+"""Tells the shell to complete file names: an empty candidate."""
 _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 _IN_DOUBLE: Final = '"$`\\'
 
 
 class TypedWord(NamedTuple):
-    """The last word of a line: what it stands for, how it was written, and what of that a shell replaces."""
+    """The last word of a line: its value, its written form, and the part that bash replaces."""
 
     value: str
     written: str
     quote: str
-    """The quote that is still open."""
+    """The open quote, if any."""
     kept: int
-    """How much of `written` stays on the line whatever is inserted."""
+    """The length of the start of `written` that bash keeps."""
 
 
 def run(options: Given) -> int:
-    """The exit status."""
     shell = options["shell"]
     if shell not in SHELLS:
-        raise InvalidParameters(
-            f"'{shell}' is no shell that is known here", hint=nearest_or_known(shell, SHELLS, "shells")
-        )
+        raise InvalidParameters(f"'{shell}' is not a supported shell", hint=nearest_or_known(shell, SHELLS, "shells"))
     if not options.words:
         sys.stdout.write(_SCRIPTS[shell])
         return 0
@@ -125,14 +122,14 @@ def run(options: Given) -> int:
 
 
 def _for_fish(words: tuple[str, ...]) -> Iterator[str]:
-    """Names, each with what it is. The last word is as it was typed, quotes included."""
+    """Candidates with descriptions. The last word arrives as typed, with its quotes."""
     *before, last = words
     for name, about in complete(before, split_line(last)[1].value):
         yield f"{name}\t{_line(about)}"
 
 
 def _for_zsh(words: tuple[str, ...]) -> Iterator[str]:
-    """The same, each with the line that stands for it in a list."""
+    """Candidates, each with the line to show in a list."""
     *before, last = words
     offers = complete(before, split_line(last)[1].value)
     width = max((cells(name) for name, _ in offers), default=0)
@@ -160,7 +157,7 @@ _ANSWERS: Final[Mapping[str, Callable[[tuple[str, ...]], Iterator[str]]]] = {
 
 
 def split_line(line: str, breaks: str = "") -> tuple[list[str], TypedWord]:
-    """The words of a line as a shell reads it, and the last one, which may be unfinished."""
+    """Split a line as a shell does; the last word may be unfinished."""
     reader = _Reader(breaks)
     for character in line:
         reader.read(character)
@@ -168,7 +165,7 @@ def split_line(line: str, breaks: str = "") -> tuple[list[str], TypedWord]:
 
 
 class _Reader:
-    """Reads a line character by character."""
+    """Splits a line character by character."""
 
     def __init__(self, breaks: str) -> None:
         self.words: list[str] = []
@@ -217,7 +214,7 @@ class _Reader:
 
 
 def quoted(text: str, quote: str) -> str:
-    """A text as it is typed behind an open quote, or without one."""
+    """Quote a text to follow an open quote, or none."""
     if quote == "'":
         return text.replace("'", "'\\''")
     if quote == '"':

@@ -1,4 +1,4 @@
-"""`mcp-workbench show`: all that is known of one tool."""
+"""`mcp-workbench show`: shows one tool with its schemas."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mcp_workbench.errors import ConnectFailed, Fault
 from mcp_workbench.identity import ToolIdentifier
 from mcp_workbench.wire import jsonrpc
 
-HELP = """Show one tool: its signature, its description, what its server says about its effects, and its schemas.
+HELP = """Show one tool: its signature, description, effects and schemas.
 
-This is what the server listed last. A server that never listed its tools is started for it, and stopped again.
-The schemas are valid JSON that you can copy. With --json you get the whole definition as the server sent it."""
+This is the definition that the server listed last. A server that never listed its tools is started once.
+The schemas are valid JSON that you can copy. --json prints the whole definition as the server sent it."""
 
 _HINTS: Final = {
     "readOnlyHint": ("read-only", "not read-only"),
@@ -46,12 +46,12 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def listing_of(config: Config, server: ServerConfig) -> ServerTools:
-    """What a server lists, from the disk where it did before. Raises `ConnectFailed`."""
+    """The cached list of a server, or a new one if there is none. Raises `ConnectFailed`."""
     known = known_tools(config, [server]).get(server.identifier)
     if known is not None:
         return known.listing
-    display.write(f"'{server.name}' never listed its tools, so it is started now", to=sys.stderr)
-    import asyncio  # noqa: PLC0415 -- what is remembered is shown without it
+    display.write(f"'{server.name}' never listed its tools: starting it", to=sys.stderr)
+    import asyncio  # noqa: PLC0415 -- not needed for a cached list
 
     return asyncio.run(_asked(config, server))
 
@@ -69,7 +69,7 @@ async def _asked(config: Config, server: ServerConfig) -> ServerTools:
 
 
 def _as_text(identifier: ToolIdentifier, definition: Definition) -> Iterator[Block]:
-    from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- programs do without it
+    from mcp_workbench.catalog.rendering.signature import signature  # noqa: PLC0415 -- not needed for JSON
 
     fields = jsonrpc.fields(definition.raw)
     schema = decoded(fields.get("inputSchema", jsonrpc.EMPTY_OBJECT))

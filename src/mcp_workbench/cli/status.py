@@ -1,4 +1,4 @@
-"""`mcp-workbench status`: what running workbenches are doing."""
+"""`mcp-workbench status`: shows what running workbenches are doing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mcp_workbench.command_errors import RecordFailed
 from mcp_workbench.errors import RequestError
 from mcp_workbench.limits import DEFAULTS
 
-HELP = """Show what the running workbenches are doing: their hosts and servers, calls in progress, how often and how
-fast tools are called, the last errors, and the tokens that agents did not have to read.
+HELP = """Show the running workbenches: their hosts and servers, calls in progress, the number and duration of calls,
+the last errors, and the tokens that agents saved.
 
-With --watch it fills the terminal: arrows and PgUp/PgDn scroll, / filters, Esc shows all again, q quits.
+With --watch the status fills the terminal: arrows and PgUp/PgDn scroll, / filters, Esc shows all, q quits.
 
-Every workbench of yours records this in a small file; the last second may be missing. Nothing is started."""
+Your workbenches record this in a small file. The last second may be missing. Nothing is started."""
 
 
 def find_record() -> RecordReader:
-    """The record of this user. Raises `RecordFailed`."""
+    """Open the record of this user's workbenches. Raises `RecordFailed`."""
     path = record_path(os.environ)
     if not path:
-        raise RecordFailed(f"${VARIABLE}", "nothing is recorded", hint="Unset it, here and where workbenches start.")
+        raise RecordFailed(f"${VARIABLE}", "recording is off", hint="Unset it, here and where workbenches start.")
     return RecordReader(path, DEFAULTS)
 
 
@@ -36,9 +36,9 @@ def run(options: Mapping[str, str]) -> int:
     reader, everything = find_record(), "all" in options
     if "watch" in options:
         if "json" in options or is_dumb() or not is_terminal(sys.stdout) or not is_terminal(sys.stdin):
-            hint = "Leave --watch out, or run it there without --json; 'logs --follow' can be piped."
+            hint = "Leave out --watch, or run it at a terminal without --json. 'logs --follow' can be piped."
             raise RequestError("--watch needs a terminal", hint=hint)
-        from mcp_workbench.cli.status_watch import watch  # noqa: PLC0415 -- at a terminal alone
+        from mcp_workbench.cli.status_watch import watch  # noqa: PLC0415 -- rarely needed
 
         return watch(reader, everything=everything)
     statuses, now = reader.statuses(everything=everything), time.time()
@@ -50,12 +50,12 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _show(told: Sequence[Block]) -> None:
-    """At a terminal no more than fits; the prompt needs a line."""
+    """Write the blocks; at a terminal only as many rows as fit above the prompt."""
     if not is_terminal(sys.stdout):
         write(*told)
         return
     room = terminal_rows(sys.stdout) - 1
     shown = fitted(told, room, sys.stdout)
     if len(shown) > len(told):
-        shown = [*fitted(told, room - 1, sys.stdout), Words("all of it: mcp-workbench status --watch", "quiet")]
+        shown = [*fitted(told, room - 1, sys.stdout), Words("to see everything: mcp-workbench status --watch", "quiet")]
     write(*shown)

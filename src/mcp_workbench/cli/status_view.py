@@ -1,4 +1,4 @@
-"""What workbenches are doing, in words for a person: what is busy or in trouble comes first."""
+"""The status of workbenches as text and as JSON. Busy and failing servers come first."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TROUBLE: Final = frozenset(("failing", "resting", "needs_auth", "starting"))
 
 
 def busiest_first(statuses: Iterable[RunStatus]) -> list[RunStatus]:
-    """Running workbenches with calls under way first, then by when something happened last."""
+    """Sort workbenches: running ones with calls in progress first, then by last activity."""
     ordered = sorted(statuses, key=lambda one: (one.is_running, len(one.flights), one.run.seen), reverse=True)
     return [_sorted(status) for status in ordered]
 
 
 def _sorted(status: RunStatus) -> RunStatus:
-    """Servers with calls under way, then those in trouble, then by their calls; tools by the same."""
+    """Sort servers: those with calls in progress, then failing ones, then by number of calls. Sort tools likewise."""
     flying = Counter((flight.toolbox, flight.server) for flight in status.flights)
     busy_tools = {(flight.toolbox, flight.server, flight.tool) for flight in status.flights}
     calls = Counter[tuple[str, str]]()
@@ -39,7 +39,7 @@ def _sorted(status: RunStatus) -> RunStatus:
 
 
 def matching(statuses: Iterable[RunStatus], text: str) -> list[RunStatus]:
-    """Only what has this text in its name, state or error; a workbench whose host or file has it is kept whole."""
+    """Filter by names, states and errors. A workbench whose host or file matches is kept whole."""
     wanted = text.casefold()
     if not wanted:
         return list(statuses)
@@ -71,7 +71,7 @@ def _has(wanted: str, *texts: str) -> bool:
 
 
 RECORD_TOKEN_BYTES = 4.0
-"""Bytes of a token, in the estimate of what was saved: of definitions in JSON it is 3.6 to 4.4."""
+"""Bytes per token, to estimate savings: measured at 3.6 to 4.4 in JSON definitions."""
 
 _TONES: Final[dict[str, Tone]] = {
     "ready": "good",
@@ -98,14 +98,14 @@ _PRESSURE: Final = {
     "close": "the connections that hold the most are closed",
 }
 _LEAST_ROWS: Final = 2
-"""Of a table that has to be cut."""
+"""The rows that a truncated table keeps."""
 
 
 def blocks(statuses: Sequence[RunStatus], now: float, *, everything: bool = False) -> list[Block]:
-    """What a person reads."""
+    """The status as text."""
     if not statuses:
-        none = "No workbench is known." if everything else "No workbench is running."
-        ended = "" if everything else " Those that ended: status --all"
+        none = "No workbench was recorded." if everything else "No workbench is running."
+        ended = "" if everything else " For ended ones: status --all"
         return [none, Words(f"A host starts one: mcp-workbench serve.{ended}", "quiet")]
     shown: list[Block] = []
     for status in busiest_first(statuses):
@@ -114,17 +114,17 @@ def blocks(statuses: Sequence[RunStatus], now: float, *, everything: bool = Fals
 
 
 def moment(seconds: float) -> str:
-    """A time for programs."""
+    """A time as JSON shows it."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_of_day(seconds: float) -> str:
-    """A time for people, as the lines of a log have it."""
+    """A local time as log lines show it."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def age(seconds: float) -> str:
-    """How long something takes, or ago it was: `12 s`, `3 min`, `2 h`."""
+    """A duration as text: `12 s`, `3 min`, `2 h`."""
     for size, unit in _UNITS:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -132,7 +132,7 @@ def age(seconds: float) -> str:
 
 
 def fitted(blocks: Sequence[Block], rows: int, to: TextIO) -> list[Block]:
-    """The same within so many lines, if that can be: the longest tables lose their last rows, and say how many."""
+    """Fit blocks into a number of lines by truncating the longest tables, each with a note."""
     kept = {at: len(block.rows) for at, block in enumerate(blocks) if isinstance(block, Table)}
 
     def cut() -> list[Block]:
@@ -158,12 +158,12 @@ def _of_run(status: RunStatus, now: float) -> Iterator[Block]:
         yield Words(hosts, indent=2)
     yield Words(f"{run.config} ({run.transport}, version {run.version})", "quiet", 2)
     if run.problem:
-        yield Words(f"the file is not used as it is now: {run.problem}", "bad", 2)
+        yield Words(f"the current file is not in use: {run.problem}", "bad", 2)
     if status.is_running and run.pressure in _PRESSURE:
-        held = f"{run.held / _MIB:,.0f} MiB wait for clients and servers"
+        held = f"{run.held / _MIB:,.0f} MiB are waiting for clients and servers"
         yield Words(f"memory: {held}; {_PRESSURE[run.pressure]}", "bad", 2)
     if status.flights:
-        yield Words("calls under way", indent=2)
+        yield Words("calls in progress", indent=2)
         rows = [(_name(it), f"for {age(now - it.began)}") for it in status.flights]
         yield Table((Column(), Column(is_whole=True)), rows, 4)
     yield from _of_errors(status, now)
@@ -181,7 +181,7 @@ def _of_run(status: RunStatus, now: float) -> Iterator[Block]:
 
 
 def _hosts(status: RunStatus) -> str:
-    """The programs that are clients; of a workbench that ended, those that were."""
+    """The connected hosts; for an ended workbench, all that were."""
     there = [client for client in status.clients if client.sessions or not status.is_running]
     told = ", ".join(_host(client) for client in there)
     return f"{'host' if len(there) == 1 else 'hosts'}: {told}" if there else ""
@@ -193,7 +193,7 @@ def _host(client: ClientState) -> str:
 
 
 def _of_errors(status: RunStatus, now: float) -> Iterator[Block]:
-    """What went wrong last, with servers and with calls."""
+    """The last errors of servers and calls."""
     found = [(one.error_at, slashed(one.toolbox, one.server), one.error) for one in status.servers if one.error_at]
     found += [(one.at, _name(one), ": ".join(filter(None, (one.outcome, one.error)))) for one in status.errors]
     if found:
@@ -234,28 +234,26 @@ def _name(of: Flight | FailedCall | ToolUse) -> str:
 
 
 def milliseconds(number: float) -> str:
-    """How long a call took."""
-    digits = 1 if number < 10 else 0  # noqa: PLR2004 -- two digits are enough for a person
+    digits = 1 if number < 10 else 0  # noqa: PLR2004 -- two digits are enough
     return f"{number:,.{digits}f} ms"
 
 
 def _saved(status: RunStatus) -> str:
-    """Where there are few tools, reading all of them costs less."""
+    """The tokens that agents saved; with few tools, plain lists can be cheaper."""
     told = tokens(status)
     saved = told["saved"]
     gain = f"{saved:,} saved" if saved >= 0 else f"{-saved:,} more"
     opens = count(told["opens"], "open")
-    return f"tokens, about: {told['answered']:,} read in {opens}, {told['flat']:,} in plain lists ({gain})"
+    return f"tokens, estimated: {told['answered']:,} read in {opens}, {told['flat']:,} in plain lists ({gain})"
 
 
 def tokens(status: RunStatus) -> dict[str, int]:
-    """What agents read and did not have to read, in tokens."""
+    """The tokens that agents read, and that plain lists would have cost."""
     flat, answered = (round(size / RECORD_TOKEN_BYTES) for size in status.tokens[1:])
     return {"opens": status.tokens.opens, "flat": flat, "answered": answered, "saved": flat - answered}
 
 
 def as_json(statuses: Sequence[RunStatus], now: float) -> dict[str, Any]:
-    """The document of `--json`."""
     return {"ok": True, "at": moment(now), "runs": [_run_json(status, now) for status in statuses]}
 
 

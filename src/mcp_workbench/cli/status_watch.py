@@ -1,4 +1,4 @@
-"""`mcp-workbench status --watch`: shown again whenever something changed, with scrolling and a filter."""
+"""`mcp-workbench status --watch`: a full-screen status with scrolling and a filter."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _END_OF_INPUT: Final = "end of input"
 
 
 class StatusView(NamedTuple):
-    """What a person looks at: from which line on, and narrowed to which text."""
+    """The state of the screen: the first visible line, and the filter."""
 
     top: int = 0
     wanted: str = ""
     is_typing: bool = False
-    """Whether keys are letters of `wanted`."""
+    """Whether keys are added to `wanted`."""
     is_over: bool = False
 
     def after(self, key: str, page: int, total: int) -> StatusView:
-        """The view after a key, of so many lines in all and on a page."""
+        """The view after a key press."""
         if key == _END_OF_INPUT or (key in ("q", "Q") and not self.is_typing):
             return self._replace(is_over=True)
         if key == "escape":
@@ -46,11 +46,11 @@ class StatusView(NamedTuple):
         return self._replace(wanted=wanted, top=0)
 
     def within(self, page: int, total: int) -> StatusView:
-        """The same, not beyond the last page."""
+        """Limit the scroll position to the last page."""
         return self._replace(top=max(0, min(self.top, total - page)))
 
     def foot(self, total: int, page: int, width: int) -> str:
-        """The last line: the filter that is typed, or what keys do; and which lines are shown."""
+        """The last line: the filter or the keys, and the visible range."""
         keys = f"/{self.wanted}_  Enter: keep, Esc: clear" if self.is_typing else _HELP
         if self.wanted and not self.is_typing:
             keys = f"only '{self.wanted}', Esc: all  {_HELP}"
@@ -59,7 +59,7 @@ class StatusView(NamedTuple):
 
 
 def watch(reader: RecordReader, *, everything: bool) -> int:
-    """Until somebody presses q, or Ctrl-C."""
+    """Show the status until the user presses q or Ctrl-C."""
     view = StatusView()
     with suppress(KeyboardInterrupt), FullScreen() as screen:
         while not view.is_over:
@@ -79,5 +79,5 @@ def _blocks(reader: RecordReader, wanted: str, *, everything: bool) -> list[Bloc
     statuses = reader.statuses(everything=everything)
     found = matching(statuses, wanted)
     if statuses and not found:
-        return [f"Nothing has '{wanted}' in its name or its error."]
+        return [f"No name, state or error contains '{wanted}'."]
     return blocks(found, time.time(), everything=everything)

@@ -1,4 +1,4 @@
-"""Errors at a terminal: what is wrong, what to do, and where to read more. No other module turns errors into text."""
+"""Reports errors at a terminal: the problem, a hint, and a page. No other module turns errors into text."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from mcp_workbench.text.sanitize import escape
 
 FAILURE = 1
 USAGE = 2
-"""The exit status for a command line or a configuration that can't be used."""
+"""The exit status for an invalid command line or configuration."""
 INTERRUPTED = 130
-"""As a shell has it for a program that Ctrl-C ended."""
+"""The exit status after Ctrl-C, as shells report it."""
 
 _OF_SERVERS = (Fault, ConnectFailed, CallFailed, ToolboxFailed)
 _UNWRITABLE = frozenset((errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
-"""How stdout fails. What fails with a file of ours is a `WorkbenchError`, or knows its name."""
+"""Errors of stdout. An error of a file is a `WorkbenchError`, or has a file name."""
 
 
 def report(error: WorkbenchError) -> int:
-    """Tell the person on stderr; the exit status."""
-    # Why servers fail takes more than a line to explain; the other hints say all there is to know.
+    """Print an error to stderr; return the exit status."""
+    # Failures of servers need more explanation than a hint.
     more = _page_of(error) if error.hint and isinstance(error, _OF_SERVERS) else ""
     tell(str(error), hint_of(error), more)
     return exit_status(error)
@@ -51,7 +51,7 @@ def exit_status(error: WorkbenchError) -> int:
 
 
 def hint_of(error: WorkbenchError) -> str:
-    """What to do; where nobody knows, where it is explained."""
+    """The hint of an error, or the command that explains its code."""
     return error.hint or f"Run: {_page_of(error)}"
 
 
@@ -60,30 +60,30 @@ def _page_of(error: WorkbenchError) -> str:
 
 
 def say(text: str) -> None:
-    """A line for the person who waits."""
+    """Print a line to stdout at once."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """A line on stderr, next to the answer on stdout. Where it can't be written, the command goes on."""
+    """Print a line to stderr. If that fails, the command continues."""
     _write(f"{_one_line(text)}\n")
 
 
 def tell(problem: str, hint: str, more: str = "") -> None:
-    """A line for each, however many there are in the texts. Where nobody can be told, the exit status says enough."""
+    """Print each on one line, whatever line ends it contains. If that fails, the exit status remains."""
     _write(f"error: {_one_line(problem)}\nhint: {_one_line(hint)}\n" + (f"more: {more}\n" if more else ""))
 
 
 def reported(run: Callable[[], int], *, is_debugging: bool) -> int:
-    """The exit status of a command; what goes wrong with it is two lines, and also where, if somebody asks for that."""
+    """Run a command; return the exit status. Report any error in two lines, with `--debug` also a traceback."""
     _open_streams()
     try:
         status = run()
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _interrupted()
-    except Exception as error:  # noqa: BLE001 -- the end of the program: a person is told, without a traceback
+    except Exception as error:  # noqa: BLE001 -- the top of the program
         if is_debugging:
             _show_traceback(error)
         return _told(error)
@@ -96,27 +96,27 @@ def _told(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
         return _told_of_output(error)
     what = logger.redacted(f"{type(error).__name__}: {error}".rstrip(": "))
-    tell(what, f"Run it again as 'mcp-workbench {DEBUG.name} ...' to see where that came from, and please report it.")
+    tell(what, f"Run it again as 'mcp-workbench {DEBUG.name} ...' for a traceback, and please report it.")
     return FAILURE
 
 
 def _told_of_output(error: OSError) -> int:
     _drop(sys.stdout)
-    if error.errno == errno.EPIPE:  # who read the output has seen enough
+    if error.errno == errno.EPIPE:  # the reader of the pipe has exited
         return 0
-    tell(f"the output can't be written: {error.strerror}", "Make room where it goes, or send it elsewhere.")
+    tell(f"the output can't be written: {error.strerror}", "Free some space, or write the output elsewhere.")
     return FAILURE
 
 
 def _show_traceback(error: Exception) -> None:
-    import traceback  # noqa: PLC0415 -- hardly anybody asks
+    import traceback  # noqa: PLC0415 -- rarely needed
 
     _write(logger.redacted("".join(traceback.format_exception(error))))
 
 
 def _interrupted() -> int:
     if sys.stderr is not None and sys.stderr.isatty():
-        _write("\n")  # what comes next does not begin behind the ^C
+        _write("\n")  # end the line of the ^C
     return INTERRUPTED
 
 
@@ -128,7 +128,7 @@ def _one_line(text: str) -> str:
 
 
 def _open_streams() -> None:
-    """One that was closed is as good as /dev/null, and what the output can't encode is escaped."""
+    """Replace closed streams with /dev/null, and escape characters that stdout can't encode."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
@@ -149,7 +149,7 @@ def _write(text: str) -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """As JSON has it, in a JSON document and elsewhere."""
+    """Encode errors as JSON escapes, which are valid in JSON output and readable elsewhere."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
@@ -157,8 +157,8 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def _drop(stream: TextIO) -> None:
-    """Let what is left in a stream go nowhere: it would be tried again, and fail, at the very end."""
-    with suppress(io.UnsupportedOperation):  # it is no file
+    """Discard the buffer of a stream: Python would flush it at exit, and fail."""
+    with suppress(io.UnsupportedOperation):  # not a file
         descriptor = stream.fileno()
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, descriptor)
@@ -166,7 +166,7 @@ def _drop(stream: TextIO) -> None:
 
 
 def is_agreed(question: str, *, to: TextIO | None = None) -> bool:
-    """Whether the person at the terminal says yes. Anything else is a no, the end of the input too."""
+    """Ask a yes/no question. Anything but yes means no, the end of the input too."""
     stream = to if to is not None else sys.stdout
     forget_typed()
     stream.write(f"{question} [y/N] ")
@@ -175,7 +175,7 @@ def is_agreed(question: str, *, to: TextIO | None = None) -> bool:
 
 
 def forget_typed() -> None:
-    """Drop what was typed so far, before a question is shown to which it could pass for the answer."""
+    """Discard typed-ahead input, so that it does not answer the next question."""
     if is_terminal(sys.stdin):
-        with contextlib.suppress(termios.error):  # the terminal has gone away, and so has the person
+        with contextlib.suppress(termios.error):  # the terminal is gone
             termios.tcflush(sys.stdin, termios.TCIFLUSH)

@@ -1,6 +1,6 @@
-"""The person at the terminal, as the client of a call: hears of progress, and is asked what a server wants to know.
+"""The user at the terminal as an MCP client: shows progress, and passes on the questions of servers.
 
-Where there is no terminal, progress is not shown and every question is declined. What servers say is escaped.
+Without a terminal it shows no progress and declines every question. Text from servers is escaped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mcp_workbench.wire.jsonrpc import Id, Params
 
 
 def prompt(form: Parameters, name: str) -> str:
-    """The question, with everything invisible in it escaped."""
+    """The prompt for one field, with invisible characters escaped."""
     schema = form.schema(name)
     said = schema.get("description") or schema.get("title") or ""
     about = f" {_whole(said)}" if isinstance(said, str) and said else ""
@@ -58,7 +58,7 @@ def _choices(form: Parameters, name: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """All of a text, on one line: who is asked has nowhere else to read it."""
+    """A text on one line, in full: the user can't read it elsewhere."""
     return escape(" ".join(text.split()), len(text))
 
 
@@ -73,12 +73,12 @@ CALLER: Final = Caller(
     answers=frozenset({_ASKED}),
     key=(AUDIENCE, False, _DECLARED),
 )
-"""A person can be asked; what is declared is the same where nobody looks, so that servers list the same tools."""
+"""Declares elicitation even without a terminal, so that servers always list the same tools."""
 _STDIN: Final = 0
 
 
 class Person:
-    """Who hears of a call and answers what its server asks; as a `Client`, also outside of the call."""
+    """The user, who sees the progress of a call and answers questions. Implements `Client`."""
 
     def __init__(self) -> None:
         self._live = display.Live()
@@ -88,18 +88,18 @@ class Person:
         self._has_heard = False
 
     def exchange(self) -> Exchange:
-        """A call on behalf of the person, who wants to hear of progress."""
+        """The exchange of a call that requests progress."""
         return Exchange(CALLER, CallLine(self), progress_token=Raw(b"1"))
 
     async def watch(self, server: str) -> None:
-        """Show how long a server has been waited for, until it says itself how far it is."""
+        """Show the waiting time until the server reports progress."""
         while not self._has_heard:
             await asyncio.sleep(SHOWN_EVERY_SECONDS)
             if not self._has_heard:
                 self._show(f"waiting for '{escape(server)}' ({self._seconds:.0f} s)")
 
     def done(self) -> None:
-        """The call is over, and what was said of its progress goes away."""
+        """Remove the progress display."""
         self._live.clear()
 
     @property
@@ -107,10 +107,10 @@ class Person:
         return time.monotonic() - self._began
 
     def _show(self, text: str) -> None:
-        if not self._turn.locked():  # else a question stands there, and what was typed so far
+        if not self._turn.locked():  # otherwise a question is on the screen
             self._live.show(Words(text, "quiet"))
 
-    # -- what a server says
+    # -- messages of the server
 
     def progressed(self, params: Params) -> None:
         self._has_heard = True
@@ -119,12 +119,12 @@ class Person:
     def tell(
         self, source: ServerIdentifier, method: str, params: dict[str, Raw], exchange: Exchange | None = None
     ) -> None:
-        """Log messages and announcements are for hosts."""
+        """Ignore log messages and list changes, which are for hosts."""
 
     def changed(self, toolbox: str, kind: str) -> None:
-        """The person asked for one call, and not for a list."""
+        """Ignore changed lists: the user requested one call."""
 
-    # -- what a server asks
+    # -- questions of the server
 
     async def ask(
         self,
@@ -134,13 +134,13 @@ class Person:
         on_progress: OnProgress | None,
         exchange: Exchange | None,
     ) -> Raw:
-        del source, on_progress, exchange  # there is one server, one call, and a person takes no steps
+        del source, on_progress, exchange  # one server, one call, and no progress
         return await self.answer(method, params)
 
     async def answer(self, method: str, params: Params) -> Raw:
-        """What the person says, one question after the other. Raises `ServerRefused`."""
+        """Ask the user, one question at a time. Raises `ServerRefused`."""
         if method != _ASKED:
-            raise ServerRefused(f"nobody answers {escape(method)} at a terminal", rpc_code=jsonrpc.METHOD_NOT_FOUND)
+            raise ServerRefused(f"{escape(method)} is not supported at a terminal", rpc_code=jsonrpc.METHOD_NOT_FOUND)
         async with self._turn:
             self._live.clear()
             return Raw(jsonrpc.encode(await self._answer(params)))
@@ -148,10 +148,10 @@ class Person:
     async def _answer(self, params: Params) -> dict[str, Any]:
         message = word(params.get("message"))
         if not self._is_there:
-            display.write(f"declined, since this is no terminal; the server asks: {message}", to=sys.stderr)
+            display.write(f"declined, since this is not a terminal; the server asked: {message}", to=sys.stderr)
             return {"action": "decline"}
-        if word(params.get("mode")) == "url":  # it was not declared, and nobody can tell what is done there
-            display.write(f"declined, since it leads elsewhere; the server asks: {message}", to=sys.stderr)
+        if word(params.get("mode")) == "url":  # not declared, and we can't check the page
+            display.write(f"declined, since it opens a web page; the server asked: {message}", to=sys.stderr)
             return {"action": "decline"}
         forget_typed()
         display.write(Words(f"The server asks: {message}", "strong"), to=sys.stderr)
@@ -165,9 +165,9 @@ class Person:
         return {"action": "accept", "content": content} if agreed else {"action": "decline"}
 
     async def _filled(self, form: Parameters) -> dict[str, Raw]:
-        """Everything that is asked for. Raises `EOFError` where the person has enough of it."""
+        """Ask for every field of a form. Raises `EOFError` on Ctrl-D."""
         if form.names:
-            display.write(Words("An empty line leaves a field out; Ctrl-D answers nothing.", "quiet"), to=sys.stderr)
+            display.write(Words("An empty line leaves out a field. Ctrl-D cancels the form.", "quiet"), to=sys.stderr)
         content: dict[str, Raw] = {}
         for name in form.names:
             if (value := await self._field(form, name)) is not None:
@@ -188,7 +188,7 @@ class Person:
                 display.write(Words(error.problem, "bad"), to=sys.stderr)
 
     async def _line(self, prompt: str) -> str:
-        """One line that the person types; meanwhile everything else goes on. Raises `EOFError`."""
+        """Read one typed line without blocking the event loop. Raises `EOFError`."""
         sys.stderr.write(prompt)
         sys.stderr.flush()
         loop = asyncio.get_running_loop()
@@ -204,7 +204,7 @@ class Person:
 
 
 class CallLine:
-    """What of a call reaches the person: the `OpenRequest` of its exchange."""
+    """Connects a call to the user: the `OpenRequest` of its exchange."""
 
     def __init__(self, person: Person) -> None:
         self._person = person
@@ -218,7 +218,7 @@ class CallLine:
             self._person.progressed(params)
 
     def adjourn(self) -> None:
-        """There is nowhere to come back from."""
+        """Nothing to do: a terminal does not resume requests."""
 
     async def ask(self, method: str, params: Params, on_progress: OnProgress | None = None) -> Raw:
         del on_progress
@@ -226,7 +226,7 @@ class CallLine:
 
 
 def _read(form: Parameters, name: str, text: str) -> Raw:
-    """What was typed, as JSON. Raises `InvalidParameters`."""
+    """Convert typed text to JSON. Raises `InvalidParameters`."""
     if not text:
         raise InvalidParameters(f"'{escape(name)}' is required")
     return form.typed(name, text)

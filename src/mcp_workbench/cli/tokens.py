@@ -1,4 +1,4 @@
-"""`mcp-workbench tokens`: what an agent reads of the tools, without the workbench and with it."""
+"""`mcp-workbench tokens`: counts the tokens of tool definitions, without and with the workbench."""
 
 from __future__ import annotations
 
@@ -26,38 +26,38 @@ from mcp_workbench.wire.caller import LIBRARY
 from mcp_workbench.workbench import Workbench
 
 SEARCHES_TRIED = 20
-"""Searches of which `mcp-workbench tokens` takes the mean."""
+"""The number of searches to average."""
 
-HELP = """Count the tokens that an agent reads: with every server connected to it directly, and with the workbench.
+HELP = """Count the tokens that an agent reads: with every server connected directly, and with the workbench.
 
-Servers that never listed their tools are started for it. Tokens are counted as OpenAI's o200k does if the
-Python package bpe-openai is installed with the workbench, and estimated from bytes if not."""
+Servers that never listed their tools are started. Tokens are counted with OpenAI's o200k encoding if the
+Python package bpe-openai is installed with the workbench, and otherwise estimated from bytes."""
 
 Count: TypeAlias = Callable[[bytes], int]
 
 
 class Cost(NamedTuple):
-    """Tokens of one toolbox."""
+    """The tokens of one toolbox."""
 
     toolbox: str
     tools: int
     flat: int
-    """Its servers connected directly."""
+    """With its servers connected directly."""
     opened: int
     """The answer of `open_toolbox` with the configured `openDetail`."""
     auto: int
-    """The same with what fits into the budget."""
+    """The same with `auto`: as much as fits into the budget."""
     full: int
-    """The same with whole definitions."""
+    """The same with `full`: whole definitions."""
     signature: int
-    """The same with signatures."""
+    """The same with `signature`."""
     search: int
-    """The answer of a search in it, on average."""
+    """The mean answer of a search."""
     failed: tuple[str, ...] = ()
 
 
 class Bill(NamedTuple):
-    """Tokens of a configuration."""
+    """The tokens of a configuration."""
 
     tokenizer: str
     start: int
@@ -70,7 +70,7 @@ class Bill(NamedTuple):
 
 
 def run(options: Mapping[str, str]) -> int:
-    """The exit status."""
+    """Count and print; return the exit status."""
     try:
         config, toolboxes = chosen(options)
     except WorkbenchError as error:
@@ -86,9 +86,9 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def tokenizer() -> tuple[str, Count]:
-    """What counts, and how."""
+    """The name of the tokenizer, and its count function."""
     try:
-        bpe: Any = import_module("bpe_openai")  # an extra, large, and needed here only
+        bpe: Any = import_module("bpe_openai")  # an optional dependency
     except ImportError:
         return "estimated from bytes", estimate
     encoding = bpe.get_encoding("o200k_base")
@@ -126,7 +126,7 @@ async def _cost(router: Router, toolbox: str, detail: OpenDetail, count: Count, 
 
 
 async def _search_cost(router: Router, opened: Opened, count: Count, limits: Limits) -> int:
-    """The mean of searches for some of the tools, in the words of their own descriptions."""
+    """The mean cost of searches for some tools, by their own descriptions."""
     step = max(1, len(opened.found) // SEARCHES_TRIED)
     costs: list[int] = []
     for identifier, definition in opened.found[::step]:
@@ -139,7 +139,7 @@ async def _search_cost(router: Router, opened: Opened, count: Count, limits: Lim
 
 
 def _text(result: Any) -> bytes:
-    """What of a result an agent reads."""
+    """The text of a result, which is what an agent reads."""
     content: list[dict[str, str]] = json.loads(bytes(result))["content"]
     return content[0]["text"].encode()
 
@@ -188,7 +188,7 @@ def _as_text(bill: Bill) -> Iterator[str]:
     for cost in bill.toolboxes:
         if cost.failed:
             servers = ", ".join(slashed(cost.toolbox, server) for server in cost.failed)
-            yield f"not counted, since they could not be asked: {servers}"
+            yield f"not counted, since they failed: {servers}"
 
 
 def _saved(cost: int, of: int) -> str:

@@ -1,4 +1,4 @@
-"""`mcp-workbench trust`: use the configuration of a project without asking, as it is now."""
+"""`mcp-workbench trust`: trusts the current version of a project's configuration."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ from mcp_workbench.text.sanitize import escape, slashed
 
 HELP = """Trust the workbench-config.json of a project: the one in this folder, or FILE.
 
-'mcp-workbench serve' and all other commands then use it when they run in that folder. Without trust, serve
-does not use it, and the others ask first. Before you decide, you see which programs it starts and which
-addresses it reaches. Trust is bound to the file's content and to its folder: when one byte of it changes, it is
-not used until you trust it again. The programs themselves are not looked at, and may change."""
+'mcp-workbench serve' and all other commands then use the file when they run in that folder. Without trust,
+serve ignores it and other commands ask first. Before you decide, you see which programs it starts and which
+addresses it reaches.
+
+Trust applies to the exact content of the file in this folder: if a byte changes, you have to trust it again.
+Trust does not cover the programs themselves, which may change."""
 
 _TONES: dict[Standing, Tone] = {"trusted": "good", "changed": "doubtful", "gone": "quiet"}
 _PLAIN = r"[^\s,']*"
@@ -39,7 +41,7 @@ _PLAIN = r"[^\s,']*"
 def run(options: Mapping[str, str]) -> int:
     logger.log.set_level("error")
     if "list" in options and ("remove" in options or "file" in options):
-        raise ConfigError("--list takes no file, and no --remove", hint="It lists everything that is trusted.")
+        raise ConfigError("--list excludes a file and --remove", hint="It lists all trusted files.")
     trust = Trust(os.environ)
     if "list" in options:
         return _list(trust, options)
@@ -48,21 +50,21 @@ def run(options: Mapping[str, str]) -> int:
 
 
 def _place(file: str) -> str:
-    """Where the file that is meant lies; a folder stands for the file in it. Raises `ConfigError`."""
-    named = os.path.expanduser(file)  # noqa: PTH111 -- a path of the command line, whatever it holds
+    """The path of the file; a folder stands for the file in it. Raises `ConfigError`."""
+    named = os.path.expanduser(file)  # noqa: PTH111 -- any text from the command line
     is_gone = not os.path.lexists(named) and not named.endswith(".json")
     if is_gone or os.path.isdir(named):  # noqa: PTH112 -- same
         named = os.path.join(named, FILE_NAME)  # noqa: PTH118 -- same
     if os.path.basename(named) != FILE_NAME:  # noqa: PTH119 -- same
-        hint = "Pass another file to serve with --config FILE: then it is used without trust."
-        raise ConfigError(f"serve uses no file by itself but {FILE_NAME}", hint=hint)
+        hint = "Serve another file with --config FILE: it needs no trust."
+        raise ConfigError(f"only {FILE_NAME} is used automatically", hint=hint)
     try:
         return place_of(named)
     except OSError as error:
         raise ConfigError(f"this folder can't be used: {error.strerror}", file=file) from None
 
 
-# -- what there is
+# -- trusted files
 
 
 class _ListedConfig(NamedTuple):
@@ -82,7 +84,7 @@ def _list(trust: Trust, options: Mapping[str, str]) -> int:
         rows = [(Words(listed.state, _TONES[listed.state]), listed.file.since, listed.file.path) for listed in files]
         write(Table((Column(is_whole=True), Column(tone="quiet", is_whole=True), Column()), rows))
     else:
-        write("Nothing is trusted.")
+        write("No file is trusted.")
     return 0
 
 
@@ -91,11 +93,11 @@ def _remove(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     if "json" in options:
         print_json({"ok": True, "path": place, "removed": was})
     else:
-        write(f"{place} {'is trusted no more' if was else 'was not trusted'}.")
+        write(f"{place} {'is no longer trusted' if was else 'was not trusted'}.")
     return 0
 
 
-# -- a new one
+# -- a new file
 
 
 def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
@@ -103,34 +105,34 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
         hint = "Run it in the folder of a project that has one, or name that folder."
         raise ConfigError("cannot be read: no such file or directory", file=place, hint=hint)
     source = read_source(place, DEFAULTS)
-    config_of(source, strict=False)  # a file that can't be used is told with its place, and not trusted
+    config_of(source, strict=False)  # reports an invalid file before anything is trusted
     sha256 = digest(source)
     known = trust.find(place)
     if known is None or known.sha256 != sha256:
         if "yes" not in options and not _is_wanted(place, source, is_changed=known is not None):
-            write("It is not trusted.")
+            write("The file is not trusted.")
             return FAILURE
         trust.add(place, sha256)
     if "json" in options:
         print_json({"ok": True, "path": place, "sha256": sha256})
     else:
-        write(f"{place} is trusted as it is now. Commands and 'mcp-workbench serve' use it in that folder.")
+        write(f"{place} is trusted. 'mcp-workbench serve' and other commands use it in that folder.")
     return 0
 
 
 def _is_wanted(place: str, source: SourceText, *, is_changed: bool) -> bool:
-    """Whether a person who has seen what it starts says yes. Raises `TrustFailed` where there is none."""
+    """Show what the file starts, and ask. Raises `TrustFailed` without a terminal."""
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
-        hint = "Look at the file, and run it at a terminal, or with --yes."
-        raise TrustFailed("nobody is there to be asked", hint=hint)
+        hint = "Look at the file, then run this at a terminal or with --yes."
+        raise TrustFailed("there is no terminal to ask at", hint=hint)
     changed = " has changed since you trusted it. It" if is_changed else ""
     show_contents(f"{place}{changed} can start and reach:", source)
-    return is_agreed("Trust the file as it is now?")
+    return is_agreed("Trust this version of the file?")
 
 
 def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -> None:
-    """Show what a file starts and reaches, below a title. Raises `ConfigError` where it can't be used."""
-    servers: list[RawServer] = []
+    """Show what a file starts and reaches. Raises `ConfigError` if it is invalid."""
+    servers: list[WrittenServer] = []
     if source.text.removeprefix(BOM).strip():
         config_of(source, strict=False)
         servers = [server for server in raw_servers(source) if not server.is_disabled]
@@ -139,12 +141,12 @@ def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -
         write("", *described(server), to=to)
     write("", to=to)
     if any(True for server in servers for _ in written_secrets(server)):
-        write(f"What is shown as {HIDDEN} looks like a secret; the file has it.", to=to)
-    write(Words("These programs run as you, with what you may do.", "doubtful"), to=to)
+        write(f"{HIDDEN} replaces values of the file that look like secrets.", to=to)
+    write(Words("These programs run with your permissions.", "doubtful"), to=to)
 
 
-def described(server: RawServer) -> Iterator[Block]:
-    """What an entry starts or reaches, as it is written, without its secrets."""
+def described(server: WrittenServer) -> Iterator[Block]:
+    """What an entry starts or reaches, as written, with secrets hidden."""
     rows = [(key, escape(value, len(value))) for key, value in _lines(server) if value]
     yield Words(slashed(server.toolbox, server.name), "strong")
     yield Table((Column(tone="quiet", is_whole=True), Column()), rows, indent=2)
@@ -162,11 +164,11 @@ def _lines(server: RawServer) -> Iterator[tuple[str, str]]:
 
 
 def _command_line(command: str, arguments: list[str]) -> str:
-    """As a shell would take it, so that it is plain where each argument ends."""
+    """Quote a command for a shell, so that it is clear where each argument ends."""
     return join([command, *arguments]) if command else ""
 
 
-def _setting(text: RawText, secret: tuple[str, ...]) -> str:
-    """A variable and what it is set to, so that it is plain where that ends."""
-    value = hidden(text.raw, secret)
+def _setting(text: Text, secret: tuple[str, ...]) -> str:
+    """A variable with its value, quoted if needed."""
+    value = hidden(text.written, secret)
     return f"{text.name}={value if re.fullmatch(_PLAIN, value) else quote(value)}"

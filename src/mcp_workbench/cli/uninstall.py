@@ -1,4 +1,4 @@
-"""`mcp-workbench uninstall`: the workbench is taken out of the configuration of a host, or of every host."""
+"""`mcp-workbench uninstall`: removes the workbench from the configuration of one host or of all hosts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mcp_workbench.text.sanitize import escape
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
 
-If nobody changed the file since 'mcp-workbench install', it is restored byte for byte. Otherwise other
-changes stay, and the servers that were moved behind the workbench are put back."""
+If the file did not change since 'mcp-workbench install', it is restored byte for byte. Otherwise other changes
+stay, and the servers that were moved behind the workbench are restored."""
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -31,28 +31,28 @@ def run(options: Mapping[str, str]) -> int:
 
     outcomes = work_on_hosts(options, around, work, lambda place: "" if is_installed(place) else "not installed there")
     if "json" not in options and not outcomes.hosts:
-        write("the workbench is installed in no host")
+        write("the workbench is not installed in any host")
     return finish(outcomes, options)
 
 
 def _as_text(place: HostFile, change: Change, around: HostEnvironment) -> Iterator[Block]:
     file = around.shown(place.path)
     if change.after is None:
-        yield Words(f"removed {file}, which was made for the workbench", "good")
+        yield Words(f"removed {file}, which was created for the workbench", "good")
     elif change.exact:
         yield Words(f"restored {file}", "good")
     else:
-        yield Words(f"took the workbench out of {file}; what changed there since stays", "good")
-    for path in change.restored:
+        yield Words(f"removed the workbench from {file}; other changes stay", "good")
+    for path in change.back:
         yield f"  restored: {escape(path[-1])}"
-    for name in change.unrestored:
-        yield f"  left as it is, since it was added meanwhile: {escape(name)}"
+    for name in change.left:
+        yield f"  left unchanged, since it was added later: {escape(name)}"
     if change.lost:
-        names, last = ", ".join(map(escape, change.lost)), around.shown(last_copy_of(place.path))
-        yield Words(f"  values that stood in its env alone are in {last}: {names}", "doubtful")
+        names, last = ", ".join(map(escape, change.lost)), around.shown(last_of(place.path))
+        yield Words(f"  values that were only in its env are now in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():
-        yield Words(f"  there is no note of what was moved; the backup: {around.shown(backup)}", "doubtful")
+        yield Words(f"  there is no record of moved servers; see the backup: {around.shown(backup)}", "doubtful")
 
 
 def _as_json(place: HostFile, change: Change) -> dict[str, Any]:
