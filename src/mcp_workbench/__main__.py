@@ -31,7 +31,7 @@ def _run(arguments: list[str]) -> int:
         return terminal.report(error)
     if call.command.name == "serve" and not is_debugging:
         return call.run()  # its log records unexpected errors, without secrets (`logger.guard`)
-    return terminal.reported(call.run, is_debugging=is_debugging)
+    return terminal.run_reporting_errors(call.run, is_debugging=is_debugging)
 
 
 def _is_from_host(arguments: list[str]) -> bool:

@@ -292,7 +292,7 @@ async def test_nothing_but_our_own_state_ends_the_wait_which_is_bounded(
     async def opened(address: str) -> bool:
         return await asyncio.to_thread(Person(tmp_path, tmp_path).browse, address)
 
-    monkeypatch.setattr(login, "opened", opened)
+    monkeypatch.setattr(login, "open_browser", opened)
     with pytest.raises(LoginFailed, match="nobody logged in within 3 s") as caught:
         await login.log_in(place_of(peer, tmp_path, Limits(login_wait_seconds=3)), opens=True)
     assert caught.value.hint == "Run the command again."
@@ -428,7 +428,7 @@ async def test_what_a_server_listed_to_one_account_is_not_shown_to_the_next(some
 async def test_nothing_but_a_plain_address_is_given_to_a_browser(address: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("webbrowser.open", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(LoginFailed):
-        await login.opened(address)
+        await login.open_browser(address)
 
 
 async def ask_for(uri: str, request: bytes) -> bytes:

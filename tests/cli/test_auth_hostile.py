@@ -93,8 +93,11 @@ def test_a_browser_that_is_no_command_is_one_that_can_not_be_opened(peer: OAuthP
 
 @pytest.mark.parametrize("code", ["4/0AX4+abc=", "a&b=c", "100%25", "ä"])
 async def test_a_code_is_taken_as_it_is_pasted(code: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sys, "stdin", io.StringIO(f"  {code}\n"))
-    answer = await login.pasted("our-state")
+    async def line() -> str:
+        return f"  {code}\n"
+
+    monkeypatch.setattr(login, "_line", line)
+    answer = await login._read_pasted("our-state")
     assert answer.code == code
     assert answer.has_state("our-state")
 

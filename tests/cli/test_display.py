@@ -181,7 +181,7 @@ def test_wide_characters_take_two_columns_and_marks_none(monkeypatch: pytest.Mon
     aligned = ["日本  a", "e\u0301     b", "abcd  c"]
     assert written(table) == aligned
     assert seen_at(80, table, monkeypatch=monkeypatch) == aligned
-    assert [display.cells(text) for text in ("❤", "❤\ufe0f", "🙂\ufe0f", "")] == [1, 2, 2, 0]
+    assert [display.text_width(text) for text in ("❤", "❤\ufe0f", "🙂\ufe0f", "")] == [1, 2, 2, 0]
     assert seen_at(5, Words("日本語日本語"), monkeypatch=monkeypatch) == ["日本", "語日", "本語"]
 
 
@@ -205,10 +205,10 @@ LETTERS = st.text(st.sampled_from("ab  日語é\u0301🙂❤\ufe0f-…"), max_si
 
 @given(LETTERS, st.integers(2, 30))
 def test_what_is_broken_fits_and_loses_nothing_but_blanks(text: str, width: int):
-    lines = list(display.folded(text, width))
-    assert all(display.cells(line) <= width for line in lines)
+    lines = list(display.wrap(text, width))
+    assert all(display.text_width(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
-    assert display.cells(display.cut(text, width)) <= width
+    assert display.text_width(display.truncate(text, width)) <= width
 
 
 @example("❤\ufe0f")
@@ -216,13 +216,13 @@ def test_what_is_broken_fits_and_loses_nothing_but_blanks(text: str, width: int)
 @example("\U0001d300")
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cn", "Co", "Mc"]), max_size=3))
 def test_characters_are_as_wide_as_rich_has_them_or_are_thought_wider(text: str):
-    assert display.cells(text) >= cell_len(text)
+    assert display.text_width(text) >= cell_len(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), min_size=1, max_size=6), st.integers(6, 120))
 def test_columns_share_the_room_that_there_is(columns: list[tuple[int, bool]], room: int):
     wanted, is_whole = zip(*columns, strict=True)
-    widths = display.shared(wanted, room, is_whole)
+    widths = display.fit_widths(wanted, room, is_whole)
     assert sum(widths) <= room
     if sum(wanted) <= room:
         assert widths == list(wanted)

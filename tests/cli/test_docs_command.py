@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcp_workbench.cli import manual
-from mcp_workbench.cli.display import cells
+from mcp_workbench.cli.display import text_width
 from mcp_workbench.cli.docs import show_lines
 from mcp_workbench.cli.manual import ManualPage, search
 from mcp_workbench.cli.markdown import render
@@ -219,7 +219,7 @@ def words(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("width", [40, 80])
 def test_a_page_fits_and_nothing_of_it_is_lost(page: ManualPage, width: int):
     lines = rendered(page, width)
-    wide = [line for line in lines if cells(line) > width and not line.startswith("    ")]
+    wide = [line for line in lines if text_width(line) > width and not line.startswith("    ")]
     assert wide == []
     left = re.sub(r"\s", "", "".join(lines))
     assert [word for word in words(page.text) if word not in left] == []

@@ -19,8 +19,8 @@ import pytest
 
 from mcp_workbench import logger
 from mcp_workbench.cli.display import Live
-from mcp_workbench.cli.doctor_report import Course
-from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
+from mcp_workbench.cli.doctor_report import DoctorProgress
+from mcp_workbench.doctor.findings import ConfigReport, Examined
 from mcp_workbench.doctor.probe import EXAMINED_GRACE_SECONDS
 from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows
@@ -501,7 +501,7 @@ async def test_who_stops_waiting_is_told_what_was_found_so_far(
     hung, done = (ServerIdentifier("dev", name) for name in ("hung", "done"))
     live, meanwhile = Live(), list[str]()
     monkeypatch.setattr(live, "show", lambda words: meanwhile.append(words.text))
-    course = Course([hung, done], live, is_quiet=False)
+    course = DoctorProgress([hung, done], live, is_quiet=False)
 
     async def work() -> ConfigReport:
         course.began(hung)

@@ -74,7 +74,7 @@ def wrong_lines(command: Command) -> Iterator[tuple[list[str], str]]:
 def wrong_options(option: Option) -> Iterator[tuple[list[str], str]]:
     if not option.metavar:
         yield [f"{option.name}=1"], f"Option '{option.name}' does not take a value"
-    elif not option.otherwise:
+    elif not option.default:
         yield [option.name], f"Option '{option.name}' requires an argument"
     if option.choices:
         yield [option.name, "x"], f"Invalid value for '{option.name}': 'x' is not one of "
@@ -185,7 +185,7 @@ def test_what_does_not_fit_together_or_is_not_there_is_two_lines_too(
 def outcome(
     run: Callable[[], int], capsys: pytest.CaptureFixture[str], *, is_debugging: bool = False
 ) -> tuple[int, str]:
-    status = terminal.reported(run, is_debugging=is_debugging)
+    status = terminal.run_reporting_errors(run, is_debugging=is_debugging)
     captured = capsys.readouterr()
     assert captured.out == ""
     return status, captured.err
@@ -250,7 +250,7 @@ def test_ctrl_c_says_nothing_in_a_pipe_and_ends_the_line_at_a_terminal(
 ):
     assert outcome(failing(KeyboardInterrupt()), capsys) == (130, "")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    assert terminal.reported(failing(KeyboardInterrupt()), is_debugging=False) == 130
+    assert terminal.run_reporting_errors(failing(KeyboardInterrupt()), is_debugging=False) == 130
     assert screen.getvalue() == "\n"
 
 
@@ -326,7 +326,7 @@ def test_an_output_that_can_not_encode_gets_escapes_which_json_has_too(remembere
 def test_what_is_beyond_the_first_plane_is_escaped_as_json_has_it(monkeypatch: pytest.MonkeyPatch):
     out = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", out)
-    assert terminal.reported(lambda: out.write('"é 🙂 \udc80"') and 0, is_debugging=False) == 0
+    assert terminal.run_reporting_errors(lambda: out.write('"é 🙂 \udc80"') and 0, is_debugging=False) == 0
     assert out.buffer.getvalue() == b'"\xe9 \\ud83d\\ude42 \\udc80"'
 
 
@@ -347,7 +347,7 @@ def test_streams_that_were_closed_are_there_for_a_command(monkeypatch: pytest.Mo
         sys.stderr.write("x")
         return int(sys.stdin.isatty() or sys.stdout.write("x") != 1 or sys.stdin.read() != "")
 
-    assert terminal.reported(asks, is_debugging=False) == 0
+    assert terminal.run_reporting_errors(asks, is_debugging=False) == 0
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_workbench.cli.commands import COMMANDS
 from mcp_workbench.cli.options import Given
-from mcp_workbench.cli.terminal import reported
+from mcp_workbench.cli.terminal import run_reporting_errors
 from tests.hosts.samples import Sample
 
 
@@ -47,7 +47,7 @@ class User:
         found = next(one for one in COMMANDS if command in (one.name, one.module))
         given = Given({key.rstrip("_"): value for key, value in options.items()}, words=words, repeated=repeated)
         self._capsys.readouterr()
-        status = reported(lambda: found.run(given), is_debugging=False)
+        status = run_reporting_errors(lambda: found.run(given), is_debugging=False)
         return Done(status, *self._capsys.readouterr())
 
     def entries(self) -> dict[str, Any]:

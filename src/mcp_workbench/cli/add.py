@@ -60,19 +60,19 @@ def _add(options: Given, target: Target) -> int:
     open_entry = without_secrets(entry, server, Variables())
     if open_entry != entry and target.is_projects and "allow_secret" not in options:
         changed.checked()
-        _agree_to_secret(options, target, _secret_places(entry, open_entry))
-    before = _inspected(target).warnings() if target.known == target.text.encode() else []
+        _agree_to_secret(options, target, _secret_paths(entry, open_entry))
+    before = _inspect(target).warnings() if target.known == target.text.encode() else []
     changed.write()
-    warnings = _came_with(ServerIdentifier(toolbox, server), before, _inspected(changed))
-    _tell(options, changed, "replaced" if is_there else "added", warnings)
+    warnings = _new_warnings(ServerIdentifier(toolbox, server), before, _inspect(changed))
+    _report(options, changed, "replaced" if is_there else "added", warnings)
     return 0
 
 
-def _inspected(target: Target) -> ConfigChecks:
+def _inspect(target: Target) -> ConfigChecks:
     return inspect(read_source(str(target.path), DEFAULTS))
 
 
-def _came_with(server: ServerIdentifier, before: Iterable[Finding], after: ConfigChecks) -> list[Finding]:
+def _new_warnings(server: ServerIdentifier, before: Iterable[Finding], after: ConfigChecks) -> list[Finding]:
     """The warnings about this server, and those that the change caused."""
     known = {(one.code, one.path, one.message) for one in before}
     own = after.findings_of(server)
@@ -124,15 +124,15 @@ def _inherit_more(options: Given, target: Target) -> int:
     names = list(dict.fromkeys([*entry.get("inheritEnv", []), *options.all("inherit")]))
     changed = target.with_member((*target.place(toolbox, server), "inheritEnv"), names)
     changed.write()
-    _tell(options, changed, "changed")
+    _report(options, changed, "changed")
     return 0
 
 
-def _secret_places(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _secret_paths(entry: Mapping[str, Any], open_entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The paths in an entry that hold a secret, each with the variables to write instead."""
     for key, value in open_entry.items():
         if isinstance(value, dict):
-            inside = _secret_places(entry[key], cast("dict[str, Any]", value))
+            inside = _secret_paths(entry[key], cast("dict[str, Any]", value))
             yield from ((f"{key}.{place}", variables) for place, variables in inside)
         elif value != entry[key]:
             texts = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -184,7 +184,7 @@ def _description(target: Target, toolbox: str, options: Given) -> str:
     return description
 
 
-def _tell(options: Given, target: Target, what: str, warnings: Iterable[Finding] = ()) -> None:
+def _report(options: Given, target: Target, what: str, warnings: Iterable[Finding] = ()) -> None:
     toolbox, server = options["toolbox"], options["server"]
     if "json" in options:
         told = {"ok": True, "file": str(target.path), "toolbox": toolbox, "server": server}

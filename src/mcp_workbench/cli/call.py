@@ -17,7 +17,7 @@ from mcp_workbench.cli.json_output import print_raw
 from mcp_workbench.cli.options import Given
 from mcp_workbench.cli.output import Output
 from mcp_workbench.cli.parameters import Parameters
-from mcp_workbench.cli.server_states import Known, checked_tool, known_since, known_tools
+from mcp_workbench.cli.server_states import Known, age_of, checked_tool, known_tools
 from mcp_workbench.cli.terminal import FAILURE, note
 from mcp_workbench.cli.terminal_client import AUDIENCE, CALLER, Person
 from mcp_workbench.config.model import Config, find_server
@@ -53,8 +53,8 @@ def run(options: Given) -> int:
     known = known_tools(config, [server]).get(server.identifier)
     typed, arguments = TypedArguments.read(options.words), None
     if known is not None and identifier.tool in known.listing.tools:
-        arguments = _from_memory(typed, known, identifier)
-    result = asyncio.run(_relayed(config, identifier, typed, arguments))
+        arguments = _read_with_cached_schema(typed, known, identifier)
+    result = asyncio.run(_call_tool(config, identifier, typed, arguments))
     is_raw, has_failed = "json" in options, results.is_error(result)
     if output is None or has_failed:
         _print(result, is_raw=is_raw)
@@ -74,17 +74,17 @@ def _output(options: Given) -> Output | None:
     return None
 
 
-def _from_memory(typed: TypedArguments, known: Known, identifier: ToolIdentifier) -> Raw:
+def _read_with_cached_schema(typed: TypedArguments, known: Known, identifier: ToolIdentifier) -> Raw:
     """Read the arguments with the cached schema. An error says how old that is."""
     try:
         return read_arguments(typed, Parameters.of(known.listing.tools[identifier.tool]))
     except InvalidParameters as error:
         how = f"mcp-workbench refresh {quote(escape(identifier.toolbox))}"
-        hint = f"{error.hint} (The schema was listed {known_since(known)}; to update it: {how})"
+        hint = f"{error.hint} (The schema was listed {age_of(known)}; to update it: {how})"
         raise error.copy_with(hint=hint) from None
 
 
-async def _relayed(config: Config, identifier: ToolIdentifier, typed: TypedArguments, arguments: Raw | None) -> Raw:
+async def _call_tool(config: Config, identifier: ToolIdentifier, typed: TypedArguments, arguments: Raw | None) -> Raw:
     """Call the tool and return its result. Without a cached schema, first ask the server for it."""
     person = Person()
     async with Workbench(config) as workbench:
@@ -92,13 +92,13 @@ async def _relayed(config: Config, identifier: ToolIdentifier, typed: TypedArgum
         try:
             with in_background(person.watch(identifier.server)):
                 if arguments is None:
-                    arguments = read_arguments(typed, await _listed(workbench, identifier))
+                    arguments = read_arguments(typed, await _fetch_parameters(workbench, identifier))
                 return await workbench.relay(identifier, arguments, person.exchange())
         finally:
             person.done()
 
 
-async def _listed(workbench: Workbench, identifier: ToolIdentifier) -> Parameters:
+async def _fetch_parameters(workbench: Workbench, identifier: ToolIdentifier) -> Parameters:
     """Ask the server for the parameters of a tool. Raises `ConnectFailed` or `ToolNotFound`."""
     handle = workbench.at(CALLER).pool.handle(ServerIdentifier(identifier.toolbox, identifier.server))
     try:

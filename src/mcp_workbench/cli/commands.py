@@ -21,7 +21,7 @@ class Command(NamedTuple):
     """The name of the remaining words in the usage line, if the command takes any."""
     module: str = ""
     """The module, if its name is not that of the command."""
-    known: str = ""
+    completer: str = ""
     """The completer of the remaining words, as for an `Argument`."""
 
     @property
@@ -89,7 +89,7 @@ COMMANDS = (
         options.CALL,
         (A_TOOLBOX, A_SERVER, options.A_TOOL),
         words="[KEY=VALUE... | JSON | -]",
-        known="argument",
+        completer="argument",
     ),
     Command("doctor", "Start every server once, and report problems with advice.", options.DOCTOR, (TOOLBOX_NAME,)),
     Command("status", "Show what running workbenches are doing.", options.STATUS),
@@ -102,7 +102,7 @@ COMMANDS = (
         (options.CONFIG_AT_TERMINAL, options.NO_BROWSER, options.LOGOUT),
         (A_TOOLBOX, A_SERVER),
     ),
-    Command("docs", "Read the documentation.", options.DOCS, words="[PAGE [SECTION] | WORDS...]", known="page"),
+    Command("docs", "Read the documentation.", options.DOCS, words="[PAGE [SECTION] | WORDS...]", completer="page"),
     Command(
         "completion",
         "Print the shell completion script.",

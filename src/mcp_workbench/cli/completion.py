@@ -64,13 +64,13 @@ def _of_command(command: Command, words: list[str], incomplete: str) -> Iterable
         return [(one.name, one.help) for one in (*command.options, HELP) if one.repeated or one.key not in given]
     if len(split.arguments) < len(command.arguments):
         argument = command.arguments[len(split.arguments)]
-        found = _named(argument.known, given, incomplete) or _files(argument.metavar)
+        found = _named(argument.completer, given, incomplete) or _files(argument.metavar)
     else:
-        found = _named(command.known, given, incomplete)
-    return found if END_OF_OPTIONS in words else _behind_dashes(found)
+        found = _named(command.completer, given, incomplete)
+    return found if END_OF_OPTIONS in words else _with_end_of_options(found)
 
 
-def _behind_dashes(found: list[Offer]) -> list[Offer]:
+def _with_end_of_options(found: list[Offer]) -> list[Offer]:
     """Offer `--` instead of names that begin with a dash: without it they would be parsed as options."""
     plain = [offer for offer in found if not offer[0].startswith("-")]
     return plain if len(plain) == len(found) else [*plain, (END_OF_OPTIONS, "End of options.")]
@@ -79,7 +79,7 @@ def _behind_dashes(found: list[Offer]) -> list[Offer]:
 def _values(option: Option, given: Given, incomplete: str) -> Iterable[Offer]:
     if option.choices:
         return [(choice, "") for choice in option.choices]
-    return _named(option.known, given, incomplete) or _files(option.metavar)
+    return _named(option.completer, given, incomplete) or _files(option.metavar)
 
 
 def _files(metavar: str) -> list[Offer]:

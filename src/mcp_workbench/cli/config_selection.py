@@ -113,7 +113,7 @@ def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
 
 def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     """Read the configuration; return it with the named toolbox, or with all. Raises `ConfigError`."""
-    logger.log.set_level(log_level(options, otherwise="error"))
+    logger.log.set_level(log_level(options, default="error"))
     config = config_of(config_source(options))
     logger.guard(lambda: config.secrets)
     logger.log.redact.hide(config.secrets)
@@ -126,9 +126,9 @@ def chosen(options: Mapping[str, str]) -> tuple[Config, tuple[str, ...]]:
     return config, (toolbox,) if toolbox else tuple(config.toolboxes)
 
 
-def log_level(options: Mapping[str, str], *, otherwise: str) -> str:
+def log_level(options: Mapping[str, str], *, default: str) -> str:
     """The log level from `--log-level`, $WORKBENCH_LOG or the default. Raises `ConfigError`."""
-    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or otherwise
+    level = options.get("log_level") or os.environ.get("WORKBENCH_LOG") or default
     if level not in logger.LEVELS:
         raise ConfigError(f"WORKBENCH_LOG is '{escape(level)}'", hint=f"Set it to one of {', '.join(logger.LEVELS)}.")
     return level
@@ -144,7 +144,7 @@ def read_config(options: Mapping[str, str], *, always_say_file: bool = False) ->
 
     Prints on stderr which file it is. With `--json` only if `always_say_file`: most documents name the file.
     """
-    logger.log.set_level(log_level(options, otherwise="error"))
+    logger.log.set_level(log_level(options, default="error"))
     config = config_of(config_source(options), strict=False)
     logger.log.redact.hide(config.secrets)
     if always_say_file or "json" not in options:

@@ -36,19 +36,19 @@ _WIDE_SINCE_UNICODE_16: Final = frozenset(
 """Yijing symbols and counting rods: the tables of older Pythons say that they are narrow."""
 
 
-def cells(text: str) -> int:
+def text_width(text: str) -> int:
     """The number of terminal columns that a text takes."""
     return len(text) if text.isascii() else sum(_character_widths(text))
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """The text, or as much of it as fits, followed by `…`."""
     if _fitting(text, width) == len(text):
         return text
     return f"{text[: _fitting(text, width - 1)]}…"
 
 
-def folded(line: str, width: int) -> Iterator[str]:
+def wrap(line: str, width: int) -> Iterator[str]:
     """Wrap a line between words; break a word only if it does not fit on a line of its own."""
     line = line.rstrip()
     while (fits := _fitting(line, width)) < len(line):
@@ -59,7 +59,7 @@ def folded(line: str, width: int) -> Iterator[str]:
     yield line
 
 
-def shared(wanted: Sequence[int], room: int, is_whole: Sequence[bool]) -> list[int]:
+def fit_widths(wanted: Sequence[int], room: int, is_whole: Sequence[bool]) -> list[int]:
     """Fit column widths into a line. The widest column shrinks first, columns with `is_whole` after all others.
 
     No column becomes narrower than `COLUMN_LEAST` while another column can still shrink.
@@ -101,7 +101,7 @@ def _is_wide(character: str) -> bool:
     return unicodedata.east_asian_width(character) in {"W", "F"} or character in _WIDE_SINCE_UNICODE_16
 
 
-SHOWN_EVERY_SECONDS = 0.5
+REFRESH_SECONDS = 0.5
 """The refresh interval of live displays, which show whole seconds."""
 TERMINAL_COLUMNS = 80
 """The assumed width of a terminal that does not report its own."""
@@ -287,7 +287,7 @@ def _lines(block: Block, look: _Look) -> Iterator[str]:
 def _paragraph_lines(words: Words, look: _Look) -> Iterator[str]:
     room = look.width - words.indent
     for line in lines_of(words.text) if words.text else ("",):
-        for piece in [cut(line.rstrip(), room)] if look.is_cut else folded(line, room):
+        for piece in [truncate(line.rstrip(), room)] if look.is_cut else wrap(line, room):
             yield f"{' ' * words.indent}{_painted(piece, words.tone, look)}".rstrip()
 
 
@@ -297,7 +297,7 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
         rows.insert(0, [Words(column.title, "strong") for column in table.columns])
     if not rows:
         return
-    wanted = [max(cells(cell.text) for cell in cells_below) for cells_below in zip(*rows, strict=True)]
+    wanted = [max(text_width(cell.text) for cell in cells_below) for cells_below in zip(*rows, strict=True)]
     widths = _widths(table, wanted, look)
     optional = [at for at, column in enumerate(table.columns) if column.is_optional]
     is_narrow = any(width < min(want, SENTENCE_COLUMNS) for width, want in zip(widths, wanted, strict=True))
@@ -314,17 +314,17 @@ def _table_lines(table: Table, look: _Look) -> Iterator[str]:
 
 def _pieces(cell: Words, width: int, column: Column, look: _Look) -> list[str]:
     if column.is_whole or look.is_cut:
-        return [cut(cell.text, width)]
-    found = list(folded(cell.text, width))
+        return [truncate(cell.text, width)]
+    found = list(wrap(cell.text, width))
     if not column.most_lines or len(found) <= column.most_lines:
         return found
     *kept, last = found[: column.most_lines]
-    return [*kept, cut(f"{last} …", width)]
+    return [*kept, truncate(f"{last} …", width)]
 
 
 def _widths(table: Table, wanted: Sequence[int], look: _Look) -> list[int]:
     room = look.width - table.indent - len(_GAP) * (len(table.columns) - 1)
-    return shared(wanted, room, [column.is_whole for column in table.columns])
+    return fit_widths(wanted, room, [column.is_whole for column in table.columns])
 
 
 def _without(row: Sequence[Any], at: int) -> Sequence[Any]:
@@ -337,7 +337,7 @@ def _cell(cell: Cell, column: Column) -> Words:
 
 
 def _placed(piece: str, cell: Words, width: int, column: Column, look: _Look) -> str:
-    blank = " " * (width - cells(piece))
+    blank = " " * (width - text_width(piece))
     text = _painted(piece, cell.tone, look)
     return f"{blank}{text}" if column.is_number else f"{text}{blank}"
 

@@ -30,11 +30,11 @@ def show_lines(lines: Iterable[str], *, is_paged: bool = True) -> None:
     shown = list(lines)
     text = "".join(f"{line}\n" for line in shown)
     is_long = is_terminal(sys.stdout) and not is_dumb() and len(shown) >= shutil.get_terminal_size().lines
-    if not (is_paged and is_long and _paged(text)):
+    if not (is_paged and is_long and _show_in_pager(text)):
         sys.stdout.write(text)
 
 
-def _paged(text: str) -> bool:
+def _show_in_pager(text: str) -> bool:
     """Show a text in the pager; return whether there is one."""
     command = os.environ.get("PAGER", _DEFAULT).strip()
     if command in _NO_PAGERS:

@@ -18,7 +18,7 @@ import msgspec
 from mcp_workbench import logger
 from mcp_workbench.cli.config_selection import config_source, log_level, say_used
 from mcp_workbench.cli.display import Live, Words, is_terminal, write
-from mcp_workbench.cli.doctor_report import Course, as_json, finding_lines, summary
+from mcp_workbench.cli.doctor_report import DoctorProgress, as_json, finding_lines, summary
 from mcp_workbench.cli.json_output import print_json
 from mcp_workbench.cli.server_states import server_count
 from mcp_workbench.cli.terminal import FAILURE, is_agreed
@@ -45,7 +45,7 @@ also makes it 1."""
 
 
 def run(options: Mapping[str, str]) -> int:
-    logger.log.set_level(log_level(options, otherwise="error"))
+    logger.log.set_level(log_level(options, default="error"))
     seconds = _seconds(options)
     checks = inspect(config_source(options))
     if "json" not in options:
@@ -55,9 +55,9 @@ def run(options: Mapping[str, str]) -> int:
     servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
     order = [server.identifier for server in servers]
     with Live() as live:
-        course = Course(order, live, is_quiet="json" in options)
-        report = asyncio.run(course.watched(examine(checks, toolboxes, course, seconds=seconds)))
-    report = with_trials(report, checks, options, seconds=seconds)
+        progress = DoctorProgress(order, live, is_quiet="json" in options)
+        report = asyncio.run(progress.watched(examine(entries, toolboxes, progress, seconds=seconds)))
+    report = with_trials(report, entries, options, seconds=seconds)
     is_ok = not report.has_failed and not ("strict" in options and report.count("warning"))
     if "json" in options:
         print_json(as_json(report, is_ok=is_ok))
@@ -93,7 +93,7 @@ def with_trials(
         if not _may_help(examined, server):
             continue
         if _KEY in options or (_is_attended(options) and _is_agreed(examined, server)):
-            servers[at] = _tried(examined, server, checks, options)
+            servers[at] = _try_server(examined, server, entries, options)
         else:
             left.append(_name(examined))
     if left and "json" not in options and not _is_attended(options):
@@ -129,9 +129,9 @@ def _is_agreed(examined: ServerExamination, server: ServerConfig) -> bool:
     return is_agreed(f"Try {name} once with your whole environment, and if it works, find the variables it needs?")
 
 
-def _tried(
-    examined: ServerExamination, server: ServerConfig, checks: ConfigChecks, options: Mapping[str, str]
-) -> ServerExamination:
+def _try_server(
+    examined: Examined, server: ServerConfig, entries: ConfigChecks, options: Mapping[str, str]
+) -> Examined:
     name, is_quiet = _name(examined), "json" in options
     said = "\n".join(finding.message for finding in examined.findings)
     with Live() as live:

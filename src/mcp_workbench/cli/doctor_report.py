@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Live, Tone, Words, write
-from mcp_workbench.doctor.findings import ConfigReport, Finding, ServerExamination, State
+from mcp_workbench.cli.display import REFRESH_SECONDS, Block, Live, Tone, Words, write
+from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding, State
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
@@ -24,7 +24,7 @@ _STATES: Final[dict[State, tuple[str, Tone]]] = {
 _TONES: Final[dict[str, Tone]] = {"error": "bad", "warning": "doubtful", "note": "quiet"}
 
 
-class Course:
+class DoctorProgress:
     """Reports each server when it is done, in the order of the file, and shows which are still running."""
 
     def __init__(self, order: Sequence[ServerIdentifier], live: Live, *, is_quiet: bool) -> None:
@@ -66,7 +66,7 @@ class Course:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(SHOWN_EVERY_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
             self._show()
 
     def _show(self) -> None:
@@ -98,7 +98,7 @@ def summary(report: ConfigReport, servers: str) -> Iterator[Block]:
 
 def _of_server(examined: ServerExamination) -> Iterator[Block]:
     word, tone = _STATES[examined.state]
-    yield Words(f"{_name(examined.server)}: {word}{_told(examined)}", tone)
+    yield Words(f"{_name(examined.server)}: {word}{_answer_text(examined)}", tone)
     for finding in filter(_is_shown_at_once, examined.findings):
         yield from finding_lines(finding, 2)
 
@@ -138,7 +138,7 @@ def _group_lines(severity: str, group: Sequence[tuple[ServerExamination, Finding
         yield Words(f"do: {group[0][1].advice}", "", 2)
 
 
-def _told(examined: ServerExamination) -> str:
+def _answer_text(examined: Examined) -> str:
     if (answer := examined.answer) is None:
         return ""
     seconds = answer.start_seconds + answer.list_seconds

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mcp_workbench import __version__
 from mcp_workbench.cli.commands import COMMANDS, PROGRAM, Command, find
-from mcp_workbench.cli.display import SENTENCE_COLUMNS, folded
+from mcp_workbench.cli.display import SENTENCE_COLUMNS, wrap
 from mcp_workbench.cli.options import HELP as HELP_OPTION
 from mcp_workbench.cli.options import VERSION, Option
 from mcp_workbench.cli.terminal import say
@@ -76,6 +76,6 @@ def _definitions(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
 
 def _hanging(start: str, text: str, width: int) -> Iterator[str]:
     """The text folded behind its beginning."""
-    for piece in folded(text, width - len(start)):
+    for piece in wrap(text, width - len(start)):
         yield f"{start}{piece}"
         start = " " * len(start)

@@ -49,7 +49,7 @@ Skip = Callable[[HostFile], str]
 def work_on_hosts(options: Mapping[str, str], around: HostEnvironment, work: Work, skip: Skip) -> Outcomes:
     """Run `work` for the chosen hosts and report each. Errors of a named host propagate."""
     if "all" not in options:
-        done = work(_named_place(options, around))
+        done = work(_named_host_file(options, around))
         _report(done, options)
         return Outcomes([done], [])
     if "host" in options:
@@ -82,7 +82,7 @@ def _work_on(
     host: Host, options: Mapping[str, str], around: HostEnvironment, how: tuple[Work, Skip], outcomes: Outcomes
 ) -> None:
     work, skip = how
-    place = _place(host, options, around)
+    place = _host_file(host, options, around)
     try:
         reason = skip(place) if place is not None else NOT_BY_PROJECT
         if place is None or reason:
@@ -108,20 +108,20 @@ def _skipped_lines(outcomes: Outcomes) -> list[Block]:
     return [Words(f"skipped: {', '.join(titles)}: {reason}", "quiet") for reason, titles in reasons.items()]
 
 
-def _named_place(options: Mapping[str, str], around: HostEnvironment) -> HostFile:
+def _named_host_file(options: Mapping[str, str], around: HostEnvironment) -> HostFile:
     """The file of the named host. Raises `ConfigError`."""
     if "host" not in options:
         names = ", ".join(host.key for host in HOSTS)
         raise ConfigError("which host?", hint=f"Name one ({names}), or pass --all.")
     host = _host(options["host"])
-    place = _place(host, options, around)
+    place = _host_file(host, options, around)
     if place is None:
         raise ConfigError(f"{host.title} {NOT_BY_PROJECT}", hint="Leave out --project.")
     return place
 
 
-def _place(host: Host, options: Mapping[str, str], around: HostEnvironment) -> HostFile | None:
-    return host_file_of(host, "project" if "project" in options else "user", around)
+def _host_file(host: Host, options: Mapping[str, str], around: HostEnvironment) -> HostFile | None:
+    return place_of(host, "project" if "project" in options else "user", around)
 
 
 def _host(name: str) -> Host:

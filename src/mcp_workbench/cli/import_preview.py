@@ -89,7 +89,7 @@ def prepare_import(options: Mapping[str, str], before: Target) -> Import:
     for name, inside in by_toolbox(server for server in servers if not server.is_there):
         for server in inside:
             after = after.with_server(name, server.name, server.entry, described(inside))
-    after = _restricted(after, [server for server in servers if server.is_lacking])
+    after = _add_restrictions(after, [server for server in servers if server.is_lacking])
     after.checked()
     return Import(around, sources, tuple(servers), before, after, without_rules)
 
@@ -101,32 +101,32 @@ def _chooser(options: Mapping[str, str], before: Target) -> Choose:
     one = DEFAULT_TOOLBOX if before.is_bare else options.get("toolbox")
 
     def choose(found: Sequence[FoundServer]) -> list[Choice]:
-        tools = _remembered(found, before)
-        services = [_recognized(server.name, server.entry, names) for server, names in zip(found, tools, strict=True)]
+        tools = _cached_tools(found, before)
+        services = [_recognize(server.name, server.entry, names) for server, names in zip(found, tools, strict=True)]
         if one:
             toolboxes = [one] * len(found)
         elif "by_host" in options:
             toolboxes = [server.host for server in found]
         else:
-            toolboxes = by_purpose(services, _existing(before))
+            toolboxes = by_purpose(services, _configured_services(before))
         return [Choice(*pair) for pair in zip(toolboxes, services, strict=True)]
 
     return choose
 
 
-def _existing(before: Target) -> dict[str, list[Service | None]]:
+def _configured_services(before: Target) -> dict[str, list[Service | None]]:
     """The purposes of the configured servers, by toolbox."""
     return {
-        toolbox: [_recognized(name, entry) for name, entry in servers.items()]
+        toolbox: [_recognize(name, entry) for name, entry in servers.items()]
         for toolbox, servers in before.servers().items()
     }
 
 
-def _recognized(name: str, entry: Mapping[str, Any], tools: Sequence[str] = ()) -> Service | None:
+def _recognize(name: str, entry: Mapping[str, Any], tools: Sequence[str] = ()) -> Service | None:
     return recognize(Traits.of_entry(name, entry, tools).on_this_machine(os.environ))
 
 
-def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]:
+def _cached_tools(found: Sequence[FoundServer], before: Target) -> list[list[str]]:
     """The cached tool names of each server, if a workbench listed them before."""
     entries = {str(number): server.entry for number, server in enumerate(found)}
     toolboxes = {"import": {"description": "import", "mcpServers": entries}}
@@ -140,7 +140,7 @@ def _remembered(found: Sequence[FoundServer], before: Target) -> list[list[str]]
     return [tools.get(name, []) for name in entries]
 
 
-def _restricted(target: Target, servers: list[Planned]) -> Target:
+def _add_restrictions(target: Target, servers: list[Planned]) -> Target:
     """Add missing restrictions to configured servers."""
     for server in servers:
         place = target.place(server.toolbox, server.name)

@@ -36,16 +36,16 @@ _ADDRESS = r"https?://[A-Za-z0-9\-._~:/?\[\]@!$&()*+,;=%]+"
 """The characters of RFC 3986 without quotes and fragments, so that no shell or browser interprets a part of it."""
 
 
-def checked(address: str) -> str:
+def check_address(address: str) -> str:
     """The address, if it is safe to pass to a browser. Raises `LoginFailed`."""
     if not re.fullmatch(_ADDRESS, address):
         raise LoginFailed("the authorization server's address is not safe to open in a browser")
     return address
 
 
-async def opened(address: str) -> bool:
+async def open_browser(address: str) -> bool:
     """Open an address in `$BROWSER` or the system's browser; return False if there is none."""
-    address = checked(address)
+    address = check_address(address)
     loop = asyncio.get_running_loop()
     done: asyncio.Future[bool] = loop.create_future()
 
@@ -97,7 +97,7 @@ def run(options: Mapping[str, str]) -> int:
 def _target(options: Mapping[str, str]) -> LoginTarget:
     """The named server. Raises `ConfigError`, or `LoginFailed` if it can't have a login."""
     config, _ = chosen(options)
-    logger.log.set_level(log_level(options, otherwise="warning"))
+    logger.log.set_level(log_level(options, default="warning"))
     logger.log.redact.hide(config.secrets)
     toolbox, name = options["toolbox"], options["server"]
     servers = config.toolboxes[toolbox].servers
@@ -143,7 +143,7 @@ async def log_in(target: LoginTarget, *, opens: bool) -> None:
     async with listening(client.callback_port, limits) as callback, Authority(target.endpoint, limits) as authority:
 
         async def ask(address: str, state: str) -> oauth.Returned:
-            answer = await _asked(target, checked(address), state, callback, opens=opens)
+            answer = await _open_login(target, check_address(address), state, callback, opens=opens)
             return oauth.Returned(answer.code, answer.iss)
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(target))
@@ -168,14 +168,16 @@ async def _before(target: LoginTarget) -> Login | None:
         return None
 
 
-async def _asked(target: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool) -> LoginRedirect:
+async def _open_login(
+    target: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool
+) -> LoginRedirect:
     """Open the login page and wait for the redirect."""
     say(f"{target.name} requires a login at {shown_origin(httpx2.URL(address))}.")
     seconds = target.limits.login_wait_seconds
     try:
         with in_background(_show(address, opens=opens)):
             async with asyncio.timeout(seconds):
-                answer = await _first(callback, state)
+                answer = await _wait_for_redirect(callback, state)
     except TimeoutError:
         raise LoginFailed(f"nobody logged in within {seconds:g} s", hint="Run the command again.") from None
     answer.check()
@@ -186,23 +188,23 @@ async def _show(address: str, *, opens: bool) -> None:
     """Open the address in a browser, or print it."""
     if opens:
         say("Opening it in your browser.")
-    if not opens or not await opened(address):
+    if not opens or not await open_browser(address):
         say(f"Open this address in a browser:\n\n{address}\n")
     if is_terminal(sys.stdin):
         say("If the browser can't reach this machine, paste the address that it ends at:")
 
 
-async def _first(callback: Callback, state: str) -> LoginRedirect:
+async def _wait_for_redirect(callback: Callback, state: str) -> LoginRedirect:
     """The first redirect: from the browser, or pasted at the terminal."""
     with in_background(callback.answer(state)) as answered:
         if not is_terminal(sys.stdin):
             return await answered
-        with in_background(pasted(state)) as typed:
-            done, _ = await asyncio.wait((answered, typed), return_when=asyncio.FIRST_COMPLETED)
+        with in_background(_read_pasted(state)) as pasted:
+            done, _ = await asyncio.wait((answered, pasted), return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
 
 
-async def _pasted(state: str) -> LoginRedirect:
+async def _read_pasted(state: str) -> LoginRedirect:
     """Read a pasted redirect: the whole address, which must have our state, or only the code."""
     while True:
         line = (await _line()).strip()

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mcp_workbench.activity.reading import LoggedLine, RecordedCall, RecordReader
-from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Tone, Words, write
+from mcp_workbench.cli.display import REFRESH_SECONDS, Tone, Words, write
 from mcp_workbench.cli.status import find_record
 from mcp_workbench.cli.status_view import milliseconds, moment, time_of_day
 from mcp_workbench.errors import RequestError
@@ -141,7 +141,7 @@ def run(options: Mapping[str, str]) -> int:
         return 0
     try:
         while True:
-            time.sleep(SHOWN_EVERY_SECONDS)
+            time.sleep(REFRESH_SECONDS)
             if source.newest() < last:
                 last = 0
             # Includes ended workbenches: the last lines say why one ended.

@@ -16,7 +16,7 @@ from markdown_it.tree import SyntaxTreeNode
 from rich.console import Console
 from rich.text import Text
 
-from mcp_workbench.cli.display import folded, shared
+from mcp_workbench.cli.display import fit_widths, wrap
 
 Link = Callable[[str, str], str]
 """Returns the text to show for a link, from its text and target."""
@@ -89,7 +89,7 @@ class _Renderer:
     def _code(self, node: SyntaxTreeNode, width: int) -> Iterator[Text]:
         for line in node.content.rstrip("\n").split("\n"):
             is_usage = node.info == "text" and line.startswith("mcp-workbench ") and len(line) > width - _INDENT
-            pieces = folded(line, width - 2 * _INDENT) if is_usage else [line]
+            pieces = wrap(line, width - 2 * _INDENT) if is_usage else [line]
             for number, piece in enumerate(pieces):
                 yield Text(" " * (2 * _INDENT if number else _INDENT) + piece)
 
@@ -113,7 +113,7 @@ class _Renderer:
         words = [max(map(len, " ".join(cell.plain for cell in column).split()), default=0) for column in columns]
         least = [max(min(one, _READABLE), word) for one, word in zip(wanted, words, strict=True)]
         room = width - _GAP * (len(wanted) - 1)
-        widths = shared(wanted, room, [one <= _NARROW for one in wanted])
+        widths = fit_widths(wanted, room, [one <= _NARROW for one in wanted])
         if all(got >= needed for got, needed in zip(widths, least, strict=True)):
             return list(self._as_table(head, rows, widths))
         return list(self._as_records(head, rows, width))

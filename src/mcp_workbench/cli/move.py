@@ -36,17 +36,17 @@ def run(options: Mapping[str, str]) -> int:
     if not to:
         raise ConfigError(f"no toolbox to move '{escape(server)}' to", hint="Pass --to TOOLBOX.")
     with to_edit(options) as target:
-        return _moved(options, target)
+        return _move(options, target)
 
 
-def _moved(options: Mapping[str, str], target: Target) -> int:
+def _move(options: Mapping[str, str], target: Target) -> int:
     server, to = options["server"], options["to"]
     servers = target.servers()
     source = _source(target, servers, options)
     if to in servers and "description" in options:
         hint = f"Leave out --description, or run: mcp-workbench describe {shlex.quote(escape(to))} TEXT"
         raise ConfigError(f"toolbox '{escape(to)}' exists already", file=target.path, hint=hint)
-    description = options.get("description") or target.descriptions().get(to) or _proposed(target, source, server)
+    description = options.get("description") or target.descriptions().get(to) or _propose(target, source, server)
     target.moved(server, source, to, description).write()
     move = _Move(server, source, to, description, created=to not in servers, removed=len(servers[source]) == 1)
     if "json" in options:
@@ -105,7 +105,7 @@ def _there_already(target: Target, server: str, to: str, others: list[str]) -> C
     return ConfigError(f"Server '{escape(server)}' is in toolbox '{escape(to)}' already", file=target.path, hint=hint)
 
 
-def _proposed(target: Target, toolbox: str, server: str) -> str:
+def _propose(target: Target, toolbox: str, server: str) -> str:
     """A description for a new toolbox with only this server."""
     config = target.checked()
     configured = config.toolboxes[toolbox].servers.get(server)

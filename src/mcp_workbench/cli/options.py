@@ -14,7 +14,7 @@ class Argument(NamedTuple):
     key: str
     metavar: str
     required: bool = False
-    known: str = ""
+    completer: str = ""
     """The name of its completer in `completion.py`."""
 
 
@@ -25,11 +25,11 @@ class Option(NamedTuple):
     help: str
     metavar: str = ""
     choices: tuple[str, ...] = ()
-    otherwise: str = ""
+    default: str = ""
     """The value of the option without a value, if that is allowed."""
     repeated: bool = False
     """Whether it may be repeated: `Given.all` returns the values."""
-    known: str = ""
+    completer: str = ""
     """The completer of its value, as for an `Argument`."""
 
     @property
@@ -83,7 +83,7 @@ HTTP = Option(
     "--http",
     "Serve over HTTP instead, at this address. Default: 127.0.0.1:8300.",
     "[HOST:PORT]",
-    otherwise="127.0.0.1:8300",
+    default="127.0.0.1:8300",
 )
 TOKEN_FILE = Option(
     "--token-file",
@@ -92,19 +92,19 @@ TOKEN_FILE = Option(
 )
 JSON = Option("--json", "Print JSON, for programs.")
 
-TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]", known="toolbox")
-A_TOOLBOX = Argument("toolbox", "TOOLBOX", required=True, known="toolbox")
-A_SERVER = Argument("server", "SERVER", required=True, known="server")
-A_TOOL = Argument("tool", "TOOL", required=True, known="tool")
-SERVER_NAME = Argument("server", "[SERVER]", known="server")
-A_SHELL = Argument("shell", "bash|zsh|fish", required=True, known="shell")
+TOOLBOX_NAME = Argument("toolbox", "[TOOLBOX]", completer="toolbox")
+A_TOOLBOX = Argument("toolbox", "TOOLBOX", required=True, completer="toolbox")
+A_SERVER = Argument("server", "SERVER", required=True, completer="server")
+A_TOOL = Argument("tool", "TOOL", required=True, completer="tool")
+SERVER_NAME = Argument("server", "[SERVER]", completer="server")
+A_SHELL = Argument("shell", "bash|zsh|fish", required=True, completer="shell")
 
 NO_BROWSER = Option("--no-browser", "Print the login address instead of opening it.")
 LOGOUT = Option("--logout", "Delete the login, and revoke it if possible.")
 
 SERVE = (CONFIG, TOOLBOX, SERVER, HTTP, TOKEN_FILE, LOG_LEVEL, STRICT)
 AT_TERMINAL = (CONFIG_AT_TERMINAL, JSON)
-SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search only in this toolbox.", "NAME", known="toolbox"))
+SEARCH = (*AT_TERMINAL, Option("--toolbox", "Search only in this toolbox.", "NAME", completer="toolbox"))
 CALL = (
     CONFIG_AT_TERMINAL,
     Option("--output", "Write the result to this file, into this folder (FOLDER/), or as bytes to stdout (-).", "FILE"),
@@ -136,7 +136,7 @@ DOCS = (
     JSON,
 )
 
-A_HOST = Argument("host", "[HOST]", known="host")
+A_HOST = Argument("host", "[HOST]", completer="host")
 A_NEW_SERVER = Argument("server", "SERVER", required=True)
 IN_PROJECT = Option("--project", "Use the host's file in this folder, instead of your own.")
 WITHOUT_RULES = Option(
@@ -148,7 +148,7 @@ IMPORT = (
         "--toolbox",
         "Put all servers into this toolbox. Default: group them by purpose.",
         "NAME",
-        known="toolbox",
+        completer="toolbox",
     ),
     Option("--by-host", "Create a toolbox for each host instead."),
     CONFIG._replace(
@@ -184,7 +184,7 @@ ADD = (
         "A variable of your environment that the command inherits, by name or glob. May be repeated.",
         "NAME",
         repeated=True,
-        known="variable",
+        completer="variable",
     ),
     Option("--cwd", "The folder to run the command in.", "FOLDER"),
     Option("--description", "The purpose of a new toolbox: agents choose by it.", "TEXT"),
@@ -195,12 +195,12 @@ ADD = (
 
 MOVE = (
     CONFIG_AT_TERMINAL,
-    Option("--to", "The toolbox to move the server to, created if it does not exist.", "TOOLBOX", known="toolbox"),
-    Option("--from", "The toolbox to move it from, if several have a server of this name.", "TOOLBOX", known="toolbox"),
+    Option("--to", "The toolbox to move the server to, created if it does not exist.", "TOOLBOX", completer="toolbox"),
+    Option("--from", "The toolbox to move it from, if several have the server.", "TOOLBOX", completer="toolbox"),
     Option("--description", "The purpose of a new toolbox: agents choose by it. Default: that of the server.", "TEXT"),
     JSON,
 )
-ANY_SERVER = Argument("server", "SERVER", required=True, known="any_server")
+ANY_SERVER = Argument("server", "SERVER", required=True, completer="any_server")
 A_DESCRIPTION = Argument("text", "TEXT", required=True)
 
 EVERY_RUN = Option("--all", "Include workbenches that ended.")

@@ -112,8 +112,8 @@ def _take_option(word: str, rest: list[str], known: Mapping[str, Option]) -> Opt
     option = known.get(name)
     if equals or option is None or not option.metavar:
         return OptionUse(name, option, value if equals else None)
-    if option.otherwise and (not rest or rest[-1].startswith("-")):
-        return OptionUse(name, option, option.otherwise)
+    if option.default and (not rest or rest[-1].startswith("-")):
+        return OptionUse(name, option, option.default)
     return OptionUse(name, option, rest.pop() if rest else None)
 
 

@@ -27,9 +27,9 @@ _FOR_A_PERSON = "Waiting for an MCP host. Hosts start this command: mcp-workbenc
 
 def run(options: Mapping[str, str]) -> int:
     try:
-        logger.log.set_level(log_level(options, otherwise="info"))
+        logger.log.set_level(log_level(options, default="info"))
         config, origin = _load(options)
-        chosen = _chosen(config, options)
+        selected = _chosen(config, options)
         _check_http(options)
     except ConfigError as error:
         return report(error)
@@ -50,7 +50,7 @@ def run(options: Mapping[str, str]) -> int:
     if os.isatty(0) and sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison] -- it may be closed
         sys.stderr.write(f"{_FOR_A_PERSON}\n")
     source, sink = claim_standard_streams()
-    view = View(*chosen)
+    view = View(*selected)
     greeting = greet(config, source, sink, view=view)
     _load_event_loop()
     from mcp_workbench.serve.stdio import serve  # noqa: PLC0415 -- large, so it loads after the first answer

@@ -25,7 +25,7 @@ HTTP_FILES = 4096
 connections being refused, and half for servers."""
 
 
-class Untold(Exception):
+class TokenNotShown(Exception):
     """A generated token could not be shown, so no client could connect."""
 
 
@@ -41,11 +41,17 @@ def run_http(config: Config, origin: Origin, options: Mapping[str, str]) -> int:
     try:
         opened, address = listen(address)
         return serve(
-            config, opened, address, tokens, limits=_limits(), ready=lambda: _tell(address, tokens), origin=origin
+            config,
+            opened,
+            address,
+            tokens,
+            limits=_limits(),
+            ready=lambda: _announce(address, tokens),
+            origin=origin,
         )
     except ListenFailed as error:
         return report(error)
-    except Untold:
+    except TokenNotShown:
         return FAILURE
 
 
@@ -72,7 +78,7 @@ def _count(files: int) -> int:
     return sys.maxsize if files == resource.RLIM_INFINITY else files
 
 
-def _tell(address: Address, tokens: Tokens) -> None:
+def _announce(address: Address, tokens: Tokens) -> None:
     """Print the address, and a generated token with an entry for a host's configuration."""
     url = f"http://{address.reachable.shown}/mcp"
     text = f"MCP Workbench listens on {url}\n"
@@ -82,11 +88,11 @@ def _tell(address: Address, tokens: Tokens) -> None:
             f"Token, valid until it stops (use {VARIABLE} or --token-file for a permanent one): {tokens.generated}\n"
             f"For a host's configuration:\n{json.dumps(host, indent=2)}\n"
         )
-    if not _said(text) and tokens.generated:
-        raise Untold
+    if not _write_stderr(text) and tokens.generated:
+        raise TokenNotShown
 
 
-def _said(text: str) -> bool:
+def _write_stderr(text: str) -> bool:
     """Write to stderr; return whether that worked. Serving goes on without a log."""
     if sys.stderr is None:  # it was closed when Python started
         return False

@@ -109,7 +109,7 @@ def state_of(server: ServerConfig, known: Known | None) -> State:
         return State("needs_login", "needs a login: mcp-workbench auth")
     if known is None:
         return State("never_listed", "never listed")
-    return State("remembered", f"{known.listing.count}, listed {known_since(known)}")
+    return State("remembered", f"{known.listing.count}, listed {age_of(known)}")
 
 
 def server_count(config: Config, toolboxes: Iterable[str] | None = None) -> str:
@@ -119,7 +119,7 @@ def server_count(config: Config, toolboxes: Iterable[str] | None = None) -> str:
     return count(sum(len(box.servers) for box in boxes), "server") + (f" ({disabled} disabled)" if disabled else "")
 
 
-def known_since(known: Known) -> str:
+def age_of(known: Known) -> str:
     """The age of a cached list."""
     seconds = time.time() - known.listed_at
     for unit, size in _UNITS:

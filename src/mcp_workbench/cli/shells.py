@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mcp_workbench.cli.completion import SHELLS, complete
-from mcp_workbench.cli.display import cells
+from mcp_workbench.cli.display import text_width
 from mcp_workbench.cli.options import Given
 from mcp_workbench.errors import InvalidParameters
 from mcp_workbench.text.sanitize import escape
@@ -132,9 +132,9 @@ def _for_zsh(words: tuple[str, ...]) -> Iterator[str]:
     """Candidates, each with the line to show in a list."""
     *before, last = words
     offers = complete(before, split_line(last)[1].value)
-    width = max((cells(name) for name, _ in offers), default=0)
+    width = max((text_width(name) for name, _ in offers), default=0)
     for name, about in offers:
-        blank = " " * (width - cells(name))
+        blank = " " * (width - text_width(name))
         yield f"{name}\t{f'{name}{blank}  {_line(about)}'.rstrip()}"
 
 

@@ -53,10 +53,10 @@ def listing_of(config: Config, server: ServerConfig) -> ServerTools:
     display.write(f"'{server.name}' never listed its tools: starting it", to=sys.stderr)
     import asyncio  # noqa: PLC0415 -- not needed for a cached list
 
-    return asyncio.run(_asked(config, server))
+    return asyncio.run(_list_tools(config, server))
 
 
-async def _asked(config: Config, server: ServerConfig) -> ServerTools:
+async def _list_tools(config: Config, server: ServerConfig) -> ServerTools:
     from mcp_workbench.wire.caller import LIBRARY  # noqa: PLC0415 -- as above
     from mcp_workbench.workbench import Workbench  # noqa: PLC0415
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from mcp_workbench.activity.reading import RecordReader
-from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Block, Words, cut, lines, terminal_look, terminal_rows
+from mcp_workbench.cli.display import REFRESH_SECONDS, Block, Words, lines, terminal_look, terminal_rows, truncate
 from mcp_workbench.cli.full_screen import FullScreen
 from mcp_workbench.cli.status_view import blocks, matching
 
@@ -55,7 +55,7 @@ class StatusView(NamedTuple):
         if self.wanted and not self.is_typing:
             keys = f"only '{self.wanted}', Esc: all  {_HELP}"
         where = f"{self.top + 1}-{min(self.top + page, total)}/{total}  " if total > page else ""
-        return cut(f"{where}{keys}", width)
+        return truncate(f"{where}{keys}", width)
 
 
 def watch(reader: RecordReader, *, everything: bool) -> int:
@@ -70,7 +70,7 @@ def watch(reader: RecordReader, *, everything: bool) -> int:
             foot = Words(view.foot(len(told), page, terminal_look(sys.stdout)[0]), "quiet")
             frame = [*shown, *[""] * (page - len(shown)), *lines(foot, to=sys.stdout)]
             screen.draw(frame)
-            for key in screen.pressed(SHOWN_EVERY_SECONDS):
+            for key in screen.pressed(REFRESH_SECONDS):
                 view = view.after(key, page, len(told))
     return 0
 

@@ -42,7 +42,7 @@ def report(error: WorkbenchError) -> int:
     """Print an error to stderr; return the exit status."""
     # Failures of servers need more explanation than a hint.
     more = _page_of(error) if error.hint and isinstance(error, _OF_SERVERS) else ""
-    tell(str(error), hint_of(error), more)
+    print_error(str(error), hint_of(error), more)
     return exit_status(error)
 
 
@@ -70,12 +70,12 @@ def note(text: str) -> None:
     _write(f"{_one_line(text)}\n")
 
 
-def tell(problem: str, hint: str, more: str = "") -> None:
+def print_error(problem: str, hint: str, more: str = "") -> None:
     """Print each on one line, whatever line ends it contains. If that fails, the exit status remains."""
     _write(f"error: {_one_line(problem)}\nhint: {_one_line(hint)}\n" + (f"more: {more}\n" if more else ""))
 
 
-def reported(run: Callable[[], int], *, is_debugging: bool) -> int:
+def run_reporting_errors(run: Callable[[], int], *, is_debugging: bool) -> int:
     """Run a command; return the exit status. Report any error in two lines, with `--debug` also a traceback."""
     _open_streams()
     try:
@@ -86,25 +86,25 @@ def reported(run: Callable[[], int], *, is_debugging: bool) -> int:
     except Exception as error:  # noqa: BLE001 -- the top of the program
         if is_debugging:
             _show_traceback(error)
-        return _told(error)
+        return _report_exception(error)
     return status
 
 
-def _told(error: Exception) -> int:
+def _report_exception(error: Exception) -> int:
     if isinstance(error, WorkbenchError):
         return report(error)
     if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
-        return _told_of_output(error)
+        return _report_output_error(error)
     what = logger.redacted(f"{type(error).__name__}: {error}".rstrip(": "))
-    tell(what, f"Run it again as 'mcp-workbench {DEBUG.name} ...' for a traceback, and please report it.")
+    print_error(what, f"Run it again as 'mcp-workbench {DEBUG.name} ...' for a traceback, and please report it.")
     return FAILURE
 
 
-def _told_of_output(error: OSError) -> int:
+def _report_output_error(error: OSError) -> int:
     _drop(sys.stdout)
     if error.errno == errno.EPIPE:  # the reader of the pipe has exited
         return 0
-    tell(f"the output can't be written: {error.strerror}", "Free some space, or write the output elsewhere.")
+    print_error(f"the output can't be written: {error.strerror}", "Free some space, or write the output elsewhere.")
     return FAILURE
 
 
@@ -168,13 +168,13 @@ def _drop(stream: TextIO) -> None:
 def is_agreed(question: str, *, to: TextIO | None = None) -> bool:
     """Ask a yes/no question. Anything but yes means no, the end of the input too."""
     stream = to if to is not None else sys.stdout
-    forget_typed()
+    discard_typed_input()
     stream.write(f"{question} [y/N] ")
     stream.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def forget_typed() -> None:
+def discard_typed_input() -> None:
     """Discard typed-ahead input, so that it does not answer the next question."""
     if is_terminal(sys.stdin):
         with contextlib.suppress(termios.error):  # the terminal is gone

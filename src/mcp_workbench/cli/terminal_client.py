@@ -16,11 +16,11 @@ from msgspec import Raw
 
 from mcp_workbench.catalog.rendering import notes
 from mcp_workbench.cli import display
-from mcp_workbench.cli.display import SHOWN_EVERY_SECONDS, Words
+from mcp_workbench.cli.display import REFRESH_SECONDS, Words
 from mcp_workbench.cli.full_screen import TYPED_LINE_BYTES
 from mcp_workbench.cli.parameters import Parameters, as_json
 from mcp_workbench.cli.results import decoded, number, word
-from mcp_workbench.cli.terminal import forget_typed
+from mcp_workbench.cli.terminal import discard_typed_input
 from mcp_workbench.errors import InvalidParameters, ServerRefused
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import escape
@@ -94,7 +94,7 @@ class Person:
     async def watch(self, server: str) -> None:
         """Show the waiting time until the server reports progress."""
         while not self._has_heard:
-            await asyncio.sleep(SHOWN_EVERY_SECONDS)
+            await asyncio.sleep(REFRESH_SECONDS)
             if not self._has_heard:
                 self._show(f"waiting for '{escape(server)}' ({self._seconds:.0f} s)")
 
@@ -153,11 +153,11 @@ class Person:
         if word(params.get("mode")) == "url":  # not declared, and we can't check the page
             display.write(f"declined, since it opens a web page; the server asked: {message}", to=sys.stderr)
             return {"action": "decline"}
-        forget_typed()
+        discard_typed_input()
         display.write(Words(f"The server asks: {message}", "strong"), to=sys.stderr)
         try:
             content = await self._filled(Parameters(decoded(params.get("requestedSchema"))))
-            forget_typed()
+            discard_typed_input()
             agreed = (await self._line("Send this answer? [Y/n] ")).strip().lower() in ("", "y", "yes")
         except EOFError:
             display.write("", to=sys.stderr)

@@ -45,18 +45,18 @@ def run(options: Mapping[str, str]) -> int:
     trust = Trust(os.environ)
     if "list" in options:
         return _list(trust, options)
-    place = _place(options.get("file", FILE_NAME))
+    place = _find_file(options.get("file", FILE_NAME))
     return _remove(trust, place, options) if "remove" in options else _add(trust, place, options)
 
 
-def _place(file: str) -> str:
+def _find_file(file: str) -> str:
     """The path of the file; a folder stands for the file in it. Raises `ConfigError`."""
     named = os.path.expanduser(file)  # noqa: PTH111 -- any text from the command line
     is_gone = not os.path.lexists(named) and not named.endswith(".json")
     if is_gone or os.path.isdir(named):  # noqa: PTH112 -- same
         named = os.path.join(named, FILE_NAME)  # noqa: PTH118 -- same
     if os.path.basename(named) != FILE_NAME:  # noqa: PTH119 -- same
-        hint = "Serve another file with --config FILE: it needs no trust."
+        hint = "Serve another file with --config FILE: it is used without trust."
         raise ConfigError(f"only {FILE_NAME} is used automatically", hint=hint)
     try:
         return place_of(named)
@@ -109,7 +109,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     sha256 = digest(source)
     known = trust.find(place)
     if known is None or known.sha256 != sha256:
-        if "yes" not in options and not _is_wanted(place, source, is_changed=known is not None):
+        if "yes" not in options and not _is_agreed(place, source, is_changed=known is not None):
             write("The file is not trusted.")
             return FAILURE
         trust.add(place, sha256)
@@ -120,7 +120,7 @@ def _add(trust: Trust, place: str, options: Mapping[str, str]) -> int:
     return 0
 
 
-def _is_wanted(place: str, source: SourceText, *, is_changed: bool) -> bool:
+def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
     """Show what the file starts, and ask. Raises `TrustFailed` without a terminal."""
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
         hint = "Look at the file, then run this at a terminal or with --yes."
