@@ -5,11 +5,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -97,7 +95,7 @@ async def test_a_code_is_taken_as_it_is_pasted(code: str, monkeypatch: pytest.Mo
         return f"  {code}\n"
 
     monkeypatch.setattr(login, "_line", line)
-    answer = await login._read_pasted("our-state")
+    answer = await login.read_pasted("our-state")
     assert answer.code == code
     assert answer.has_state("our-state")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_workbench import __version__
-from mcp_workbench.__main__ import _is_from_host
+from mcp_workbench.__main__ import is_from_host
 from tests.support.commands import invoke
 from tests.support.configs import rogue, write_config
 from tests.support.wire import environment
@@ -58,7 +58,7 @@ def test_a_host_without_a_command_is_served_and_a_person_is_helped(
     arguments: list[str], *, terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(os, "isatty", lambda _descriptor: terminal)
-    assert _is_from_host(arguments) == expected
+    assert is_from_host(arguments) == expected
 
 
 def test_the_bare_command_serves_a_host(tmp_path: Path):

@@ -20,7 +20,7 @@ import pytest
 from mcp_workbench import logger
 from mcp_workbench.cli.display import Live
 from mcp_workbench.cli.doctor_report import DoctorProgress
-from mcp_workbench.doctor.findings import ConfigReport, Examined
+from mcp_workbench.doctor.findings import ConfigReport, ServerExamination
 from mcp_workbench.doctor.probe import EXAMINED_GRACE_SECONDS
 from mcp_workbench.identity import ServerIdentifier
 from tests.docs.markdown import ROOT, blocks, code_words, rows

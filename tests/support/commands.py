@@ -30,7 +30,7 @@ def invoke(*line: str, env: Mapping[str, str] | None = None) -> Result:
             patch.setenv(name, value)
         for name, stream in streams.items():
             patch.setattr(sys, name, stream)
-        status = __main__._run(list(line))
+        status = __main__.run(list(line))
     for stream in streams.values():
         stream.seek(0)
     return Result(status, streams["stdout"].read(), streams["stderr"].read())

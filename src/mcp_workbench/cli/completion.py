@@ -157,7 +157,7 @@ def _any_server(config: Config, _given: Given, _incomplete: str) -> Iterator[Off
 
 
 def _tools(config: Config, given: Given, _incomplete: str) -> Iterator[Offer]:
-    from mcp_workbench.catalog.rendering.sentence import first_sentence  # noqa: PLC0415 -- only tools need it
+    from mcp_workbench.catalog.rendering.render import first_sentence  # noqa: PLC0415 -- only tools need it
 
     for name, definition in _definitions(config, given).items():
         yield name, first_sentence(definition)

@@ -51,13 +51,13 @@ def run(options: Mapping[str, str]) -> int:
     if "json" not in options:
         say_used(checks.config.file, options)
     named = options.get("toolbox", "")
-    toolboxes = (find_toolbox(entries.config, named).name,) if named else tuple(entries.config.toolboxes)
-    servers = [server for server in entries.config.servers() if server.toolbox in toolboxes]
+    toolboxes = (find_toolbox(checks.config, named).name,) if named else tuple(checks.config.toolboxes)
+    servers = [server for server in checks.config.servers() if server.toolbox in toolboxes]
     order = [server.identifier for server in servers]
     with Live() as live:
         progress = DoctorProgress(order, live, is_quiet="json" in options)
-        report = asyncio.run(progress.watched(examine(entries, toolboxes, progress, seconds=seconds)))
-    report = with_trials(report, entries, options, seconds=seconds)
+        report = asyncio.run(progress.watched(examine(checks, toolboxes, progress, seconds=seconds)))
+    report = with_trials(report, checks, options, seconds=seconds)
     is_ok = not report.has_failed and not ("strict" in options and report.count("warning"))
     if "json" in options:
         print_json(as_json(report, is_ok=is_ok))
@@ -86,14 +86,14 @@ def with_trials(
     report: ConfigReport, checks: ConfigChecks, options: Mapping[str, str], *, seconds: float | None
 ) -> ConfigReport:
     """Try failing servers with the whole environment, and add the findings to the report."""
-    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in entries.config.servers()}
+    configured = {server.identifier: limited(server, seconds, DEFAULTS) for server in checks.config.servers()}
     servers, left = list(report.servers), list[str]()
     for at, examined in enumerate(servers):
         server = configured[examined.server]
         if not _may_help(examined, server):
             continue
         if _KEY in options or (_is_attended(options) and _is_agreed(examined, server)):
-            servers[at] = _try_server(examined, server, entries, options)
+            servers[at] = _try_server(examined, server, checks, options)
         else:
             left.append(_name(examined))
     if left and "json" not in options and not _is_attended(options):
@@ -112,7 +112,7 @@ def _name(examined: ServerExamination) -> str:
     return slashed(*examined.server.parts())
 
 
-def _may_help(examined: Examined, server: ServerConfig) -> bool:
+def _may_help(examined: ServerExamination, server: ServerConfig) -> bool:
     """Whether a missing variable is possible: the program runs, and does not get the whole environment."""
     is_run = not server.missing and all(finding.code != SpawnFailed.code for finding in examined.findings)
     return examined.state == "failed" and is_run and bool(withheld_variables(server, os.environ))
@@ -130,8 +130,8 @@ def _is_agreed(examined: ServerExamination, server: ServerConfig) -> bool:
 
 
 def _try_server(
-    examined: Examined, server: ServerConfig, entries: ConfigChecks, options: Mapping[str, str]
-) -> Examined:
+    examined: ServerExamination, server: ServerConfig, checks: ConfigChecks, options: Mapping[str, str]
+) -> ServerExamination:
     name, is_quiet = _name(examined), "json" in options
     said = "\n".join(finding.message for finding in examined.findings)
     with Live() as live:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from mcp_workbench.cli.display import REFRESH_SECONDS, Block, Live, Tone, Words, write
-from mcp_workbench.doctor.findings import ConfigReport, Examined, Finding, State
+from mcp_workbench.doctor.findings import ConfigReport, Finding, ServerExamination, State
 from mcp_workbench.errors import NeedsLogin
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.text.sanitize import count, slashed
@@ -108,9 +108,9 @@ def _is_shown_at_once(finding: Finding) -> bool:
     return finding.severity == "error" or finding.code == NeedsLogin.code
 
 
-def _warnings(servers: Iterable[Examined]) -> Iterator[Block]:
+def _warnings(servers: Iterable[ServerExamination]) -> Iterator[Block]:
     """Warnings, then notes. Findings that several servers share are grouped."""
-    groups: dict[tuple[str, str, str], list[tuple[Examined, Finding]]] = {}
+    groups: dict[tuple[str, str, str], list[tuple[ServerExamination, Finding]]] = {}
     for examined in servers:
         for finding in examined.findings:
             if not _is_shown_at_once(finding):
@@ -138,7 +138,7 @@ def _group_lines(severity: str, group: Sequence[tuple[ServerExamination, Finding
         yield Words(f"do: {group[0][1].advice}", "", 2)
 
 
-def _answer_text(examined: Examined) -> str:
+def _answer_text(examined: ServerExamination) -> str:
     if (answer := examined.answer) is None:
         return ""
     seconds = answer.start_seconds + answer.list_seconds

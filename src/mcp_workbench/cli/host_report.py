@@ -104,13 +104,13 @@ class Installed(NamedTuple):
     @property
     def backup(self) -> Path | None:
         """The copy of the old file; None if there was no file."""
-        copy = backup_of(self.ours.place.path)
+        copy = backup_of(self.ours.host_file.path)
         return copy if copy.exists() else None
 
 
 def as_json(done: Installed, config: str) -> dict[str, Any]:
     """The JSON document that docs/commands/install.md describes; it is stable."""
-    ours, planned, place = done.ours, done.planned, done.ours.place
+    ours, planned, place = done.ours, done.planned, done.ours.host_file
     return {
         "ok": True,
         "host": place.host.key,
@@ -130,11 +130,11 @@ def as_json(done: Installed, config: str) -> dict[str, Any]:
 
 def as_text(done: Installed) -> Iterator[Block]:
     """What changed, and the next step."""
-    ours, place = done.ours, done.ours.place
-    file = ours.around.shown(place.path)
-    if not done.planned.change.is_one:
+    ours, place = done.ours, done.ours.host_file
+    file = ours.environment.shown(place.path)
+    if not done.planned.change.has_effect:
         yield f"{place.host.title} already has the workbench: {file}"
-        yield from _staying_lines(done.stay, ours.around)
+        yield from _staying_lines(done.stay, ours.environment)
         yield from _twice_lines(done)
         return
     yield Words(f"{place.host.title} now starts the workbench: {file}", "good")

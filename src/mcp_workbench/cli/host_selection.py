@@ -121,7 +121,7 @@ def _named_host_file(options: Mapping[str, str], around: HostEnvironment) -> Hos
 
 
 def _host_file(host: Host, options: Mapping[str, str], around: HostEnvironment) -> HostFile | None:
-    return place_of(host, "project" if "project" in options else "user", around)
+    return host_file_of(host, "project" if "project" in options else "user", around)
 
 
 def _host(name: str) -> Host:

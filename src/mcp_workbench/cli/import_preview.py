@@ -51,7 +51,7 @@ class Import(NamedTuple):
 
     def takes(self, server: HostServer) -> bool:
         """Whether a host's server can be imported."""
-        return server.moved is not None and (self.without_rules or not server.obstacles)
+        return server.converted is not None and (self.without_rules or not server.obstacles)
 
     @property
     def new(self) -> list[Planned]:

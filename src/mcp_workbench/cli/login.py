@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from mcp_workbench import logger
-from mcp_workbench.catalog.cache.server_cache import Memory
+from mcp_workbench.catalog.cache.server_cache import ServerCache
 from mcp_workbench.cli.config_selection import chosen, log_level
 from mcp_workbench.cli.display import is_terminal
 from mcp_workbench.cli.terminal import say
@@ -80,12 +80,12 @@ class LoginTarget(NamedTuple):
         return slashed(self.server.toolbox, self.server.name)
 
     @property
-    def credentials_key(self) -> str:
-        return _credentials_key(self.endpoint)
+    def login_key(self) -> str:
+        return _login_key(self.endpoint)
 
 
-def _credentials_key(endpoint: Endpoint) -> str:
-    return filed_as(str(server_url(endpoint)), endpoint.oauth)
+def _login_key(endpoint: Endpoint) -> str:
+    return login_key(str(server_url(endpoint)), endpoint.oauth)
 
 
 def run(options: Mapping[str, str]) -> int:
@@ -142,9 +142,9 @@ async def log_in(target: LoginTarget, *, opens: bool) -> None:
         return
     async with listening(client.callback_port, limits) as callback, Authority(target.endpoint, limits) as authority:
 
-        async def ask(address: str, state: str) -> oauth.Returned:
+        async def ask(address: str, state: str) -> oauth.AuthorizationResponse:
             answer = await _open_login(target, check_address(address), state, callback, opens=opens)
-            return oauth.Returned(answer.code, answer.iss)
+            return oauth.AuthorizationResponse(answer.code, answer.iss)
 
         login = await oauth.log_in(authority, client, callback.uri, ask, limits, before=await _before(target))
     if login is None:
@@ -163,7 +163,7 @@ async def log_in(target: LoginTarget, *, opens: bool) -> None:
 async def _before(target: LoginTarget) -> Login | None:
     """The stored login; None also if it can't be read: storing the new one reports that."""
     try:
-        return await target.credentials.read(target.credentials_key)
+        return await target.credentials.read(target.login_key)
     except Unusable:
         return None
 
@@ -172,7 +172,7 @@ async def _open_login(
     target: LoginTarget, address: str, state: str, callback: Callback, *, opens: bool
 ) -> LoginRedirect:
     """Open the login page and wait for the redirect."""
-    say(f"{target.name} requires a login at {shown_origin(httpx2.URL(address))}.")
+    say(f"{target.name} requires a login at {origin_text(httpx2.URL(address))}.")
     seconds = target.limits.login_wait_seconds
     try:
         with in_background(_show(address, opens=opens)):
@@ -199,12 +199,12 @@ async def _wait_for_redirect(callback: Callback, state: str) -> LoginRedirect:
     with in_background(callback.answer(state)) as answered:
         if not is_terminal(sys.stdin):
             return await answered
-        with in_background(_read_pasted(state)) as pasted:
+        with in_background(read_pasted(state)) as pasted:
             done, _ = await asyncio.wait((answered, pasted), return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
 
 
-async def _read_pasted(state: str) -> LoginRedirect:
+async def read_pasted(state: str) -> LoginRedirect:
     """Read a pasted redirect: the whole address, which must have our state, or only the code."""
     while True:
         line = (await _line()).strip()
@@ -235,10 +235,10 @@ async def _line() -> str:
 
 def _forget_lists(target: LoginTarget) -> None:
     """Delete the stored lists of servers with this login: another account may see other tools."""
-    memory = Memory(target.config, target.limits)
+    memory = ServerCache(target.config, target.limits)
     try:
         for server in target.config.servers():
-            if isinstance(server.target, Endpoint) and _credentials_key(server.target) == target.credentials_key:
+            if isinstance(server.target, Endpoint) and _login_key(server.target) == target.login_key:
                 memory.forget(server)
     finally:
         memory.close()
@@ -250,7 +250,7 @@ def _forget_lists(target: LoginTarget) -> None:
 async def log_out(target: LoginTarget) -> None:
     """Delete the stored login and revoke it. Raises `LoginFailed`."""
     try:
-        login = await target.credentials.forget(target.credentials_key)
+        login = await target.credentials.forget(target.login_key)
     except Unusable as error:
         raise LoginFailed(f"the login can't be removed from {target.credentials.name}: {error}") from None
     if login is None:
@@ -268,7 +268,7 @@ async def _revoked(target: LoginTarget, login: Login) -> str:
         return "Its authorization server has no revocation; the login stays valid until it expires."
     try:
         async with Authority(target.endpoint, target.limits) as authority:
-            done = await oauth.revoked(authority, login)
+            done = await oauth.revoke(authority, login)
     except LoginFailed as error:
         return f"It could not be revoked and stays valid until it expires: {error}"
     return (

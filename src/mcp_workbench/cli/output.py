@@ -118,7 +118,7 @@ class OutputPart(NamedTuple):
     def extension(self, default: str = "") -> str:
         """The extension of the media type, else `default`, else a generic one."""
         named = self.media_type.partition(";")[0].strip().lower()
-        return _EXTENSIONS.get(named) or default or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
+        return EXTENSIONS.get(named) or default or (_UNKNOWN_TEXT if self.is_text else _UNKNOWN_BYTES)
 
 
 class Output:

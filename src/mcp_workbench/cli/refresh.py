@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     def line(self) -> str:
         name = slashed(*self.server.parts())
         if self.error:
-            return "\n    ".join(told(f"{name}: failed: {self.error}"))
+            return "\n    ".join(shorten(f"{name}: failed: {self.error}"))
         unkept = "" if self.is_kept else "; not cached, since the list contains a secret or is too large"
         return f"{name}: {self.tools} ({self.seconds:.1f} s){unkept}"
 
@@ -93,7 +93,7 @@ class Progress:
 async def _refresh(config: Config, toolboxes: Iterable[str], progress: Progress) -> list[Outcome]:
     async with Workbench(config) as workbench:
         callers = workbench.expected()
-        if (problem := workbench.unremembering()) is not None:
+        if (problem := workbench.cache_problem()) is not None:
             hint = "Name a writable file: catalog.path in the configuration, or $WORKBENCH_CATALOG."
             raise ConfigError(f"the catalog is not writable: {problem}", hint=hint)
         turn = asyncio.Semaphore(REFRESHED_AT_ONCE)

@@ -1,4 +1,4 @@
-"""`mcp-workbench search`: finds tools by a query, with the ranking that agents get."""
+"""`mcp-workbench search`: the tools that fit a query, as an agent finds them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _search(options: Given) -> int:
     config = read_config(options)
     toolbox = options.get("toolbox")
     boxes = [find_toolbox(config, toolbox)] if toolbox else config.toolboxes.values()
-    known = known_tools(config, config.servers())  # all servers, since they decide how rare a word is
+    known = known_tools(config, config.servers())  # all servers, since they determine how rare a word is
     searched = _found(config, known, query, toolbox)
     servers = [server for box in boxes for server in box.servers.values()]
     unknown = [one for one in servers if ServerIdentifier(one.toolbox, one.name) not in known]
@@ -88,7 +88,7 @@ def _sentence(hit: ToolIdentifier, definition: Definition, searched: Matches) ->
 
 
 def _has_room(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether sentences fit next to the names. In a pipe they always do."""
+    """True if sentences fit next to the names; output that is not for a terminal always has room."""
     if not rows or not display.is_terminal(sys.stdout):
         return bool(rows)
     names = sum(max(len(row[column]) for row in rows) + _GAP for column in range(3))

@@ -132,7 +132,7 @@ def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
 
 def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -> None:
     """Show what a file starts and reaches. Raises `ConfigError` if it is invalid."""
-    servers: list[WrittenServer] = []
+    servers: list[RawServer] = []
     if source.text.removeprefix(BOM).strip():
         config_of(source, strict=False)
         servers = [server for server in raw_servers(source) if not server.is_disabled]
@@ -145,7 +145,7 @@ def show_contents(title: str, source: SourceText, *, to: TextIO | None = None) -
     write(Words("These programs run with your permissions.", "doubtful"), to=to)
 
 
-def described(server: WrittenServer) -> Iterator[Block]:
+def described(server: RawServer) -> Iterator[Block]:
     """What an entry starts or reaches, as written, with secrets hidden."""
     rows = [(key, escape(value, len(value))) for key, value in _lines(server) if value]
     yield Words(slashed(server.toolbox, server.name), "strong")
@@ -168,7 +168,7 @@ def _command_line(command: str, arguments: list[str]) -> str:
     return join([command, *arguments]) if command else ""
 
 
-def _setting(text: Text, secret: tuple[str, ...]) -> str:
+def _setting(text: RawText, secret: tuple[str, ...]) -> str:
     """A variable with its value, quoted if needed."""
-    value = hidden(text.written, secret)
+    value = hidden(text.raw, secret)
     return f"{text.name}={value if re.fullmatch(_PLAIN, value) else quote(value)}"

@@ -43,12 +43,12 @@ def _as_text(place: HostFile, change: Change, around: HostEnvironment) -> Iterat
         yield Words(f"restored {file}", "good")
     else:
         yield Words(f"removed the workbench from {file}; other changes stay", "good")
-    for path in change.back:
+    for path in change.restored:
         yield f"  restored: {escape(path[-1])}"
-    for name in change.left:
+    for name in change.unrestored:
         yield f"  left unchanged, since it was added later: {escape(name)}"
     if change.lost:
-        names, last = ", ".join(map(escape, change.lost)), around.shown(last_of(place.path))
+        names, last = ", ".join(map(escape, change.lost)), around.shown(last_copy_of(place.path))
         yield Words(f"  values that were only in its env are now in {last}: {names}", "doubtful")
     backup = backup_of(place.path)
     if backup.exists():

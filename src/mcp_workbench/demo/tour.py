@@ -23,7 +23,7 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import Raw
 
-from mcp_workbench.cli.display import Tone, Words, folded, terminal_look, write
+from mcp_workbench.cli.display import Tone, Words, terminal_look, wrap, write
 from mcp_workbench.demo.connection import PipeConnection
 from mcp_workbench.identity import ToolIdentifier, historical_names
 from mcp_workbench.text.sanitize import count
@@ -101,7 +101,7 @@ class Display:
     def show(self, text: str, mark: str = "", tone: Tone = "", *, indent: int = 3, most: int | None = None) -> None:
         """Write a paragraph after a mark, cut after `most` lines."""
         room = self._width - indent - len(mark)
-        pieces = [piece for line in text.splitlines() or [""] for piece in folded(line.expandtabs(), room)]
+        pieces = [piece for line in text.splitlines() or [""] for piece in wrap(line.expandtabs(), room)]
         for number, piece in enumerate(pieces[:most]):
             write(Words(f"{' ' * len(mark) if number else mark}{piece}", tone, indent), to=self._out)
         if most is not None and len(pieces) > most:
