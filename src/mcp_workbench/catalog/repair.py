@@ -25,7 +25,7 @@ from mcp_workbench.catalog import official_models as official
 from mcp_workbench.catalog.official_models import Unrepairable
 from mcp_workbench.catalog.output_schemas import is_compilable
 from mcp_workbench.wire import jsonrpc
-from mcp_workbench.wire.projection import wrapped_schema
+from mcp_workbench.wire.downgrade import wrapped_schema
 
 REPAIRED_ITEMS = 100
 """The longest list in a definition, such as its icons, whose items are repaired one by one. Real lists are shorter. A

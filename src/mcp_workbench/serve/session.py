@@ -25,9 +25,9 @@ from mcp_workbench.surfaces.failures import as_rpc_error
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.downgrade import Projection, handshake_result
 from mcp_workbench.wire.exchange import Answer, Exchange, OnProgress, OpenRequest, Question
 from mcp_workbench.wire.jsonrpc import Params, RpcError
-from mcp_workbench.wire.projection import Projection, handshake_result
 from mcp_workbench.workbench import Workbench
 
 DYNAMIC_TTL_MS = 0

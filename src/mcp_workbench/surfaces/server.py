@@ -28,9 +28,9 @@ from mcp_workbench.surfaces.server_info import ServerInfo
 from mcp_workbench.text.sanitize import escape
 from mcp_workbench.wire import eras, jsonrpc
 from mcp_workbench.wire.caller import Caller
+from mcp_workbench.wire.downgrade import handshake_tools
 from mcp_workbench.wire.exchange import Exchange
 from mcp_workbench.wire.jsonrpc import RpcError
-from mcp_workbench.wire.projection import handshake_tools
 from mcp_workbench.workbench import Workbench
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from mcp_workbench.errors import InputUnavailable
 from mcp_workbench.identity import ServerIdentifier
 from mcp_workbench.wire.background import BackgroundTasks, consume_exception, in_background
 from mcp_workbench.wire.caller import QUESTIONS, Caller
+from mcp_workbench.wire.downgrade import Projection
 from mcp_workbench.wire.jsonrpc import Id, Params, fields, number_or_none
 from mcp_workbench.wire.memory_budget import Account
-from mcp_workbench.wire.projection import Projection
 
 PROGRESS_STEP = 0.001
 """How much progress the workbench itself reports each time: hundreds of these are less than a server's first."""

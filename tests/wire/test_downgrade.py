@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec import Raw
 
-from mcp_workbench.wire.projection import Projection, handshake_result, handshake_tools, wrapped_schema
+from mcp_workbench.wire.downgrade import Projection, handshake_result, handshake_tools, wrapped_schema
 
 Json = dict[str, Any]
 TEXT = {"type": "text", "text": "hello"}
