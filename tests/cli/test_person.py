@@ -68,7 +68,9 @@ async def test_progress_is_not_written_over_a_question(keyboard: socket.socket, 
     assert shown == ["second"]
 
 
-async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch):
+async def test_it_is_shown_who_is_waited_for_until_the_server_says_how_far_it_is(
+    shown: list[str], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(terminal_client, "REFRESH_SECONDS", 0.01)
     someone = Person()
     watching = asyncio.ensure_future(someone.watch("na\x1bme"))
