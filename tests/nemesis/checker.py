@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import NamedTuple
 
+from mcp_workbench.serve.stdio import LAST_WRITE_SECONDS
 from tests.nemesis.history import (
     EXPECTED_STATUS,
     NONCE,
@@ -17,6 +18,7 @@ from tests.nemesis.history import (
     Calmed,
     Cancelled,
     Counted,
+    CutOff,
     Delivered,
     Ended,
     Heard,
@@ -35,6 +37,8 @@ from tests.nemesis.history import (
 )
 
 SLACK_SECONDS = 1.0
+BACKLOG_SECONDS = 10.0
+"""How long after a pause a client may still be reading what it missed."""
 """For the way of an answer; the time that the machine did not give to the driver is added."""
 CROSSING_SECONDS = 1.0
 """An answer that was on its way when its request was cancelled is there by then."""
@@ -295,8 +299,18 @@ def nothing_unforeseen(record: Record) -> Iterator[Violation]:
             yield Violation("unforeseen", f"{event.op} ended with {event.code}", (event,))
 
 
+def cut_off_only_for_slow_readers(record: Record) -> Iterator[Violation]:
+    """A workbench that ends writes whole lines. It gives up only on a client that does not read for a second."""
+    for event in of(record.history, CutOff):
+        begin = max(one.at for one in of(record.history, Left) if one.client == event.client and one.at <= event.at)
+        missed = record.slack(begin - BACKLOG_SECONDS, event.at, event.client) - SLACK_SECONDS
+        if missed < LAST_WRITE_SECONDS:
+            yield Violation("cut off", f"{event.client} read all the time, and got half a line", (event,))
+
+
 RULES = (
     nothing_unforeseen,
+    cut_off_only_for_slow_readers,
     one_outcome,
     in_time,
     own_nonce,

@@ -19,6 +19,7 @@ from tests.nemesis.history import (
     EXPECTED_STATUS,
     Begun,
     Cancelled,
+    CutOff,
     Ended,
     Heard,
     Leaving,
@@ -143,8 +144,10 @@ class Client:
         await asyncio.wait(wire.readers)
         was_killed = wire.process.returncode == EXPECTED_STATUS["kill"]
         for stray in wire.stray:
-            if stray.endswith(b"\n") or not was_killed:  # else it was in the middle of a line
+            if stray.endswith(b"\n"):
                 self._unforeseen(f"no message: {stray[:200]!r}")
+            elif not was_killed:
+                self._scene.note(CutOff(at=now(), client=self.name))
         for line in defects(wire.stderr):
             self._unforeseen(line)
 

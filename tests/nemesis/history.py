@@ -184,6 +184,12 @@ class Unforeseen(Event, frozen=True, kw_only=True):
     text: str
 
 
+class CutOff(Event, frozen=True, kw_only=True):
+    """A workbench ended in the middle of a line that its client had not read."""
+
+    client: str
+
+
 class Counted(Event, frozen=True, kw_only=True):
     """What the driver's own process held, before anything began or after everything ended."""
 
@@ -211,6 +217,7 @@ AnyEvent: TypeAlias = (
     | Calmed
     | Peopled
     | Unforeseen
+    | CutOff
     | Counted
 )
 History: TypeAlias = list[AnyEvent]

@@ -14,6 +14,7 @@ from tests.nemesis.history import (
     Calmed,
     Cancelled,
     Counted,
+    CutOff,
     Delivered,
     Ended,
     Heard,
@@ -355,6 +356,14 @@ def test_a_run_that_was_not_counted_is_a_violation(missing: AnyEvent):
 
 def test_something_unforeseen_is_a_violation():
     assert rules(Unforeseen(at=12, client="ada", text="Traceback")) == {"unforeseen"}
+
+
+def test_half_a_line_is_a_violation_unless_its_client_stopped_reading():
+    cut = CutOff(at=HANG_UP.at + 1, client="ada")
+    assert rules(cut) == {"cut off"}
+    assert rules(cut, Paused(at=HANG_UP.at - 5, client="ada", seconds=0.5)) == {"cut off"}
+    assert rules(cut, Paused(at=HANG_UP.at - 5, client="bob", seconds=3)) == {"cut off"}
+    assert rules(cut, Paused(at=HANG_UP.at - 5, client="ada", seconds=3)) == set()
 
 
 @pytest.mark.parametrize("code", ["internal", "rpc:-32603", "spawn_failed", "input_required"])
