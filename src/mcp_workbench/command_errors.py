@@ -4,7 +4,7 @@ WorkbenchError
 ├── ListenFailed        `serve --http` can't listen on its address
 ├── LoginFailed         a login at a terminal failed
 │   └── LoginRefused    the authorization server refused the login
-├── TrustFailed         no terminal to confirm at, or the list of trusted projects can't be used
+├── TrustFailed         no terminal to confirm in, or the list of trusted projects can't be used
 ├── ConfigError
 │   └── ConfigNotTrusted    the user does not trust the configuration of this folder
 ├── OutputFailed        the result of a call can't be written to a file

@@ -231,14 +231,14 @@ class SpawnFailed(Fault):
 class StartupTimeout(Fault):
     code = "startup_timeout"
     hint = (
-        "A first start may have to download it: try again. If it never answers, run 'mcp-workbench doctor' to see its "
-        "output, or set a longer startupTimeout."
+        "The first start may have to download the server: try again. If it never answers, run 'mcp-workbench doctor' "
+        "to see its output, or set a longer startupTimeout."
     )
 
 
 class StillStarting(Fault):
     code = "still_starting"
-    hint = "Open the toolbox again to add it."
+    hint = "Open the toolbox again to get its tools."
 
 
 class NegotiationFailed(Fault):
@@ -298,7 +298,7 @@ class ServerResting(Fault):
         times = "once" if failures == 1 else f"{failures} times in a row"
         hint = "Start its command in a terminal to see what is wrong with it."
         super().__init__(
-            f"it failed {times} and is tried again in {math.ceil(seconds)} s; the last time: {last}",
+            f"it failed {times} and will be tried again in {math.ceil(seconds)} s; the last failure: {last}",
             hint=hint if isinstance(last, ServerExited | Unresponsive) else last.hint or hint,
         )
         self.failures = failures
@@ -359,7 +359,7 @@ class ServerUnauthorized(Fault):
 
     def __init__(self, status: int, scheme: str = "") -> None:
         wanted = f"; it wants {scheme}" if scheme else ""
-        said = "it wants credentials" if status == 401 else "it refuses what we may do"  # noqa: PLR2004 -- the status
+        said = "it requires credentials" if status == 401 else "it denies access"  # noqa: PLR2004 -- the status
         super().__init__(f"{said} (HTTP {status}{wanted})")
         self.status = status
         self.scheme = scheme

@@ -307,7 +307,7 @@ async def test_nothing_but_our_own_state_ends_the_wait_which_is_bounded(
     [
         (("dev", "local"), 1, "'local' is a local program and has no login"),
         (("dev", "keyed"), 1, "'keyed' has an Authorization header and needs no login"),
-        (("dev", "plain"), 1, "everybody on the network could read a login over http"),
+        (("dev", "plain"), 1, "anyone on the network could read a login over http"),
         (("dev", "gone"), 1, "http://127.0.0.1:9 could not be reached"),
         (("dev", "unset"), 2, "${NOT_SET} is not set"),
         (("dev", "remot"), 2, "Server 'remot' not found in toolbox 'dev'"),

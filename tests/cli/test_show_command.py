@@ -47,7 +47,7 @@ def test_a_server_that_never_listed_is_started_once_and_that_is_said(tmp_path: P
     env = configured(tmp_path, {"dev": {"one": rogue(log=log)}})
     done = piped("show", "dev", "one", "echo", env=env)
     assert done.returncode == 0
-    assert done.stderr == "'one' never listed its tools: starting it\n"
+    assert done.stderr == "'one' has never listed its tools: starting it\n"
     assert done.stdout.startswith("echo(nonce?: string)\n")
     again = piped("show", "dev", "one", "echo", env=env)
     assert (again.stderr, len(starts(log))) == ("", 1)

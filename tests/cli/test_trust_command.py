@@ -274,7 +274,7 @@ def test_without_a_terminal_nobody_can_be_asked(project: Path):
     done = run(project, "trust", stdin="y\n")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
-        "error: there is no terminal to ask at",
+        "error: there is no terminal, so you can't be asked",
         "hint: Look at the file, then run this at a terminal or with --yes.",
     ]
 

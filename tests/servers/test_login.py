@@ -141,8 +141,8 @@ async def test_a_server_of_one_era_is_asked_for_its_login_as_its_era_has_it(peer
     ("name", "why"),
     [
         ("elsewhere", r"Protected resource https://other\.example/mcp does not match"),
-        ("insecure", r"sends logins to http://auth\.example, where everybody on the way can read them"),
-        ("page", r"sends logins to http://auth\.example, where everybody on the way can read them"),
+        ("insecure", r"sends logins to http://auth\.example, where anyone on the way can read them"),
+        ("page", r"sends logins to http://auth\.example, where anyone on the way can read them"),
         ("metadata", r"https://169\.254\.169\.254 could not be reached"),
     ],
 )

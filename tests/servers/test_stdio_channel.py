@@ -117,7 +117,7 @@ async def test_too_much_noise_ends_the_connection(code: str, monkeypatch: pytest
     monkeypatch.setattr(peer_channel, "NOISE_BYTES", 1000)
     silent = script(f"i = id_of()\n{code}\ntime.sleep(60)")
     async with channel(silent, stdin_eof_seconds=0.1, noise_lines=10) as opened:
-        with pytest.raises(ProtocolViolation, match="something else than messages"):
+        with pytest.raises(ProtocolViolation, match="something other than MCP messages"):
             await asyncio.wait_for(opened.peer.request("m", {}), 5)
 
 

@@ -565,7 +565,7 @@ async def test_progress_starts_the_idle_time_again_and_the_hard_deadline_does_no
         await settle()
         assert not call.done()
     await clock.pass_(15)
-    with pytest.raises(CallTimeout, match="longest that a call"):
+    with pytest.raises(CallTimeout, match="the time limit for a call"):
         await call
 
 
@@ -612,7 +612,7 @@ async def test_the_hard_deadline_counts_on_while_the_other_side_waits(monkeypatc
         await clock.pass_(101)
         assert not call.done()
         await clock.pass_(900)
-        with pytest.raises(CallTimeout, match="longest that a call"):
+        with pytest.raises(CallTimeout, match="the time limit for a call"):
             await call
 
 

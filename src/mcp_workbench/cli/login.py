@@ -122,7 +122,7 @@ def _check_logins(name: str, endpoint: Endpoint) -> None:
         raise LoginFailed(f"'{escape(name)}' has an Authorization header and needs no login", hint=hint)
     if not logins.is_private(endpoint):
         hint = 'Use https, or set "allowInsecure": true for the server if nobody else uses the network.'
-        raise LoginFailed("everybody on the network could read a login over http", hint=hint)
+        raise LoginFailed("anyone on the network could read a login over http", hint=hint)
 
 
 # -- in

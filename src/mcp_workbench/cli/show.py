@@ -21,7 +21,7 @@ from mcp_workbench.wire import jsonrpc
 
 HELP = """Show one tool: its signature, description, effects and schemas.
 
-This is the definition that the server listed last. A server that never listed its tools is started once.
+This is the definition that the server listed last. A server that has never listed its tools is started once.
 The schemas are valid JSON that you can copy. --json prints the whole definition as the server sent it."""
 
 _HINTS: Final = {
@@ -50,7 +50,7 @@ def listing_of(config: Config, server: ServerConfig) -> ServerTools:
     known = known_tools(config, [server]).get(server.identifier)
     if known is not None:
         return known.listing
-    display.write(f"'{server.name}' never listed its tools: starting it", to=sys.stderr)
+    display.write(f"'{server.name}' has never listed its tools: starting it", to=sys.stderr)
     import asyncio  # noqa: PLC0415 -- not needed for a cached list
 
     return asyncio.run(_list_tools(config, server))

@@ -124,7 +124,7 @@ def _is_agreed(place: str, source: SourceText, *, is_changed: bool) -> bool:
     """Show what the file starts, and ask. Raises `TrustFailed` without a terminal."""
     if not is_terminal(sys.stdin) or not is_terminal(sys.stdout):
         hint = "Look at the file, then run this at a terminal or with --yes."
-        raise TrustFailed("there is no terminal to ask at", hint=hint)
+        raise TrustFailed("there is no terminal, so you can't be asked", hint=hint)
     changed = " has changed since you trusted it. It" if is_changed else ""
     show_contents(f"{place}{changed} can start and reach:", source)
     return is_agreed("Trust this version of the file?")

@@ -35,7 +35,7 @@ class Slots:
     async def wait(self) -> None:
         """Wait in the queue for a slot. Raises `Overloaded` if the queue is full or the wait takes too long."""
         if len(self._queue) >= self._queued:
-            raise Overloaded(f"{self._queued} calls wait for it already")
+            raise Overloaded(f"{self._queued} calls are already waiting for it")
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         timer = loop.call_later(self._wait_seconds, self._give_up, turn)
@@ -86,7 +86,7 @@ class CallTurns:
             self.holder = call
             return
         if not again and len(self._queue) >= self._limits.queued:
-            raise Overloaded(f"{self._limits.queued} calls wait for it already")
+            raise Overloaded(f"{self._limits.queued} calls are already waiting for it")
         turn = asyncio.get_running_loop().create_future()
         self._queue.appendleft((call, turn)) if again else self._queue.append((call, turn))
         try:

@@ -143,4 +143,4 @@ class Liveness:
             await connection.request(method, {}, caller=self._caller, hard_seconds=seconds)
         self._checked.discard(connection)
         if channel.peer.received_at == before and not channel.peer.has_paused_deadlines and not channel.ended.done():
-            channel.give_up(Unresponsive(f"it said nothing for {seconds:.0f} s, not even to a {method}"))
+            channel.give_up(Unresponsive(f"it sent nothing for {seconds:.0f} s, not even an answer to {method}"))

@@ -131,7 +131,7 @@ class Inbox:
             self.noise = logger.foreign(line.decode("utf-8", "replace"), NOISE_SAMPLE_BYTES)
             logger.warning("a server wrote a line that is not a message", server=self._label, sample=self.noise)
         if self._noise_lines > self._limits.noise_lines or self._noise_bytes > NOISE_BYTES:
-            self._end(ProtocolViolation("it writes something else than messages to its standard output"))
+            self._end(ProtocolViolation("it writes something other than MCP messages to its standard output"))
 
     def report_noise(self) -> None:
         """Log how many noise lines there were in all, unless it was only the one already shown."""

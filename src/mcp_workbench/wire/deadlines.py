@@ -119,6 +119,6 @@ def _timeout(pending: Pending, *, hard: bool) -> CallTimeout:
 def call_too_long(seconds: float) -> CallTimeout:
     """The error after the hard deadline passed."""
     return CallTimeout(
-        f"not done within {seconds:g} s, the longest that a call may last",
+        f"not finished within {seconds:g} s, the time limit for a call",
         hint="The call was cancelled. Ask for less, or set a longer maxCallTime for the server.",
     )

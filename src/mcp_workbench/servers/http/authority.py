@@ -47,7 +47,7 @@ def check_address(url: httpx2.URL, server: httpx2.URL) -> None:
     if is_loopback(url.host) and not is_loopback(server.host):
         raise LoginFailed(f"the server sends logins to this machine ({origin_text(url)}), which is not its own")
     if url.scheme != "https" and not is_loopback(url.host):
-        raise LoginFailed(f"the server sends logins to {origin_text(url)}, where everybody on the way can read them")
+        raise LoginFailed(f"the server sends logins to {origin_text(url)}, where anyone on the way can read them")
 
 
 class Authority:

@@ -90,7 +90,7 @@ class HttpClient:
         is_plain = self.url.scheme == "http"
         is_secret = bool(endpoint.headers or auth is not None or self.url.userinfo)
         if is_plain and is_secret and not endpoint.allow_insecure and not is_loopback(self.url.host):
-            raise InsecureTransport("its credentials would be sent over http, where everybody on the way can read them")
+            raise InsecureTransport("its credentials would be sent over http, where anyone on the way can read them")
         stays_here = is_plain and is_secret and not endpoint.allow_insecure
         dial = Dialer(self.url.host, stays_here=stays_here, resolve=resolve)
         self._client = httpx2.AsyncClient(

@@ -30,6 +30,7 @@ SERVER_ERROR: Final = 500
 OPENINGS: Final = ("initialize", "server/discover")
 _SESSION_CODES: Final = (-32000, -32001, jsonrpc.INVALID_REQUEST)
 """JSON-RPC error codes that servers use for an unknown session."""
+_CONNECTION_REFUSED: Final = "nothing answers at its address: the connection was refused"
 _URL_HINT: Final = 'Check its url; for a server with the old transport set "transport": "sse".'
 
 
@@ -152,7 +153,7 @@ def fault_for_error(error: httpx2.HTTPError) -> Fault:
             fault = _unreached("it did not accept a connection in time", "timeout")
         case httpx2.ConnectError():
             why = next((one for one in _causes(error) if isinstance(one, ssl.SSLError)), None)
-            fault = _tls(why) if why else _unreached("nothing answers at its address: it refused to connect", "refused")
+            fault = _tls(why) if why else _unreached(_CONNECTION_REFUSED, "refused")
         case httpx2.TimeoutException():
             fault = _broken("the connection timed out", "timeout")
         case httpx2.RemoteProtocolError() if "complete" in str(error):
@@ -194,7 +195,7 @@ def _broken(what: str, kind: str) -> Fault:
 
 def not_mcp(kind: str) -> ServerUnavailable:
     """The fault for a successful response that is not MCP."""
-    what = "a web page, perhaps a login" if kind == "text/html" else "something else than MCP"
+    what = "a web page, perhaps a login" if kind == "text/html" else "something other than MCP"
     return ServerUnavailable(
         f"it answered with {what}", kind="not_mcp", hint="Check its url, and whether it wants credentials in headers."
     )
