@@ -18,7 +18,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- opening a toolbox and starting its servers
     open_timeout_seconds: float = 20.0
-    """An open answers with the servers that are ready. Hosts give up on a call after 60 s, people much sooner."""
+    """When the time is up, `open_toolbox` answers with the servers that are ready. Hosts give up on a call after 60 s,
+    people much sooner."""
     startup_timeout_seconds: float = 60.0
     """A first start with `npx` or `uvx` downloads the package. A server that takes longer than a minute hangs."""
     probe_patience_seconds: float = 1.5
@@ -71,9 +72,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     refresh_wait_seconds: float = 2.0
     """How long an open, or a call of an unknown name, waits for a new list before it uses the old one."""
     relist_interval_seconds: float = 2.0
-    """However many `list_changed` notifications arrive, the workbench lists at most once in this time, and no list has
-    a shorter time to live. After an unknown name it waits ten times as long as the last listing took before it lists
-    again, at most this long."""
+    """However many `list_changed` notifications arrive, the workbench lists at most once per interval, and it never
+    caches a list for less. After a call of an unknown name, it waits ten times as long as the last listing took before
+    it lists again, but never longer than this interval."""
 
     # -- cached lists, and answers from them
     catalog_age_seconds: float = 86_400.0
@@ -125,8 +126,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a call waits for the server to report that a person has visited a page. Most logins take less, and hosts
     give up on a call after 60 s."""
     turn_seconds: float = 2.0
-    """How long a call that waits for a modern client keeps other calls from a server that can't say which call its
-    question belongs to. Questions of one call come within milliseconds; a person takes longer to answer."""
+    """Some servers can't say which call a question belongs to. While one call on such a server waits for a modern
+    client's answer, that client's other calls to the server wait this long. Questions of one call come within
+    milliseconds; a person takes longer to answer."""
     settle_seconds: float = 0.05
     """If a server asked for the roots at its start, it gets this long to process the answer before its first call. The
     filesystem server from npm needs up to 20 ms."""
@@ -145,8 +147,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Objects in a result that is searched for such URIs, which takes 20 ms. A larger result is passed on without being
     searched."""
     notices_per_second: float = 200.0
-    """How many log messages of one server reach its client per second, and as many progress notifications. Each KiB
-    counts as one more. The rest is dropped and counted."""
+    """How many log messages of one server reach its client per second; the same limit applies separately to progress
+    notifications. Each KiB of a message counts as one more. The rest is dropped and counted."""
     notices_burst: float = 1000.0
     """How many may arrive at once after a quiet period. A server may log its whole startup."""
     uri_length: int = 8192
@@ -158,7 +160,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes: int = 8 * 1024 * 1024
     """One message. Real results exceed 1 MiB; checking and reframing 8 MiB takes 43 ms."""
     write_buffer_bytes: int = 8 * 1024 * 1024
-    """Output that a peer has not read before requests to it wait: one message of the largest size."""
+    """How much output a peer may leave unread before requests to it have to wait: one message of the largest size."""
     unread_notice_bytes: int = 256 * 1024
     """Unread log messages and progress before more are dropped. Answers wait behind them."""
     noise_lines: int = 1_000
@@ -194,9 +196,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     http_owner_sessions: int = 64
     """The same for one token, so that one client can't take all of them."""
     http_left_seconds: float = 60.0
-    """If no session is free, the new one replaces the session of the same token that was idle longest, once that was
-    idle for this long. Many clients never end their sessions. If the client of the replaced one returns, it starts a
-    new session, as the protocol says."""
+    """If no session is free, a new one replaces the longest-idle session of the same token, provided that it has been
+    idle for at least this long. Many clients never end their sessions. If the client of the replaced one returns, it
+    starts a new session, as the protocol says."""
     http_idle_seconds: float = 1800.0
     """How long a session without a request is kept, as in the official SDK, and how long modern requests keep their
     servers. Then the servers end."""
@@ -243,7 +245,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     kill_seconds: float = 1.0
     """Third step: SIGKILL to the process group, and waiting until the kernel has delivered it."""
     sweep_seconds: float = 0.5
-    """The guardian's search for daemons that servers started. A scan takes milliseconds."""
+    """How long the guardian, the process that cleans up after a killed workbench, searches for daemons that servers
+    started. A scan takes milliseconds."""
     obituary_seconds: float = 0.5
     """After a server's output ended, how long the workbench waits for its exit status and last words. Calls on it fail
     within a second."""
@@ -313,7 +316,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     login_body_bytes: int = 256 * 1024
     """The response of an authorization server: documents and tokens of a few KiB."""
     login_margin_seconds: float = 60.0
-    """How long before it expires a token is renewed, so that it does not expire during a call."""
+    """How long before its expiry a token is renewed, so that it does not expire during a call."""
     login_lock_seconds: float = 45.0
     """How long a process waits while another one renews the same login: a request and a write."""
     login_request_bytes: int = 64 * 1024

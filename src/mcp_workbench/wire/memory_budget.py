@@ -31,8 +31,8 @@ MEMORY_SHED_SHARE = 0.75
 MEMORY_CLOSE_SHARE = 0.9
 """At this share, the connections that hold the most are closed."""
 MEMORY_CLIENT_SHARE = 0.25
-"""The share that one client may hold: twelve answers of the largest size, so eight at once can safely wait to be
-read."""
+"""The share that one client may hold: room for twelve answers of the largest size, so eight unread ones at once are
+safe."""
 MEMORY_RELIEF = 0.9
 """Each level ends below this share of its threshold, so that it does not flap with every message."""
 MEMORY_REVIEW_SECONDS = 0.1

@@ -141,7 +141,7 @@ def unseal(key: bytes, sealed: bytes) -> memoryview:
 STORE_TRIES = 3
 """How often one process rebuilds a damaged store or key. After that, the disk is probably at fault."""
 STORE_TOUCH_SECONDS = 7 * 86_400.0
-"""The precision of the time of last use. Updating it is a write, which most opens should not need."""
+"""How precisely the time of last use is recorded. Updating it is a write, which most opens should not need."""
 STORE_KEY_BYTES = 32
 """The length of the key, the same as that of the stamps."""
 

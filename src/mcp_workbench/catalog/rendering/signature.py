@@ -40,8 +40,9 @@ SIGNATURE_VALUES = 5_000
 """The same for a schema with more members and values than this, counted by its commas."""
 SIGNATURE_PARTS = 800
 """How many parts of a schema are rendered for a signature, over all attempts to make it fit (12 ms). A schema that
-needs more is rendered less deeply. A signature of the greatest length has about 600. An open whose signatures would
-need more parts than it may have tokens shows parameter names instead: they could hardly fit."""
+needs more is rendered less deeply. A signature of the greatest length has about 600. If the signatures of an
+`open_toolbox` answer would need more parts than its budget has tokens, it shows parameter names instead: the signatures
+would hardly fit."""
 SIGNATURE_INLINE_DEPTH = 8
 """The greatest depth at which definitions are inlined: deeper ones get a name, which bounds the recursion."""
 

@@ -16,7 +16,7 @@ SEARCH_TOOLS_LEAST = 50
 SEARCH_GUESS_LENGTH = 4
 """Letters from which an unknown word is completed; longer ones are also corrected."""
 SEARCH_GUESS_CANDIDATES = 2000
-"""The most known words with the same beginning that are compared with it; 17,500 real tools have 400."""
+"""The most known words with the same beginning that are compared with it; 17,500 real tools have at most 400."""
 SEARCH_GUESSES = 3
 """Known words that replace an unknown one."""
 SEARCH_GUESSED = 4000
