@@ -30,7 +30,7 @@ HELP = """Add a server to a toolbox: a program after --, or a remote server with
 If the toolbox does not exist it is created, and needs a --description. The file keeps its comments, order
 and layout, and nothing is written that 'mcp-workbench check' would refuse. Nothing is started.
 
-If the toolbox already has the server, --inherit alone adds to the variables that it inherits.
+If the toolbox already has the server, pass only --inherit to let it inherit more variables.
 
 \b
   mcp-workbench add dev git --description 'The history of my projects' -- uvx mcp-server-git==2026.10.19

@@ -40,8 +40,8 @@ calls no tool. It also checks the file: packages without a version, secrets, dup
 A failing server may need a variable of your environment that it does not get. At a terminal the command asks
 whether to try the server with your whole environment; --try-environment does so without asking.
 
-The exit status is 1 if a server can't be used, 2 if the file can't, and else 0. With --strict, a warning
-also makes it 1."""
+The exit status is 1 if a server can't be used, 2 if the file can't, and 0 otherwise. With --strict, a
+warning also makes it 1."""
 
 
 def run(options: Mapping[str, str]) -> int:

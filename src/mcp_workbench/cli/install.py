@@ -30,7 +30,7 @@ HELP = """Put the workbench into the configuration of a host, so that the host s
 HOST is claude-code, claude-desktop, cursor, vscode, windsurf, codex, gemini or zed. --all means every host on
 this machine whose file, folder or program exists.
 
---remove-imported removes the servers from the host that the workbench now has. The values of their variables
+--remove-imported removes from the host the servers that the workbench now has. The values of their variables
 stay in the host's file, in the entry of the workbench. A server stays in the host as long as the workbench
 lacks one of the host's restrictions on it.
 

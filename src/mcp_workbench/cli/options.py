@@ -70,8 +70,8 @@ CONFIG = Option(
     "FILE",
 )
 CONFIG_AT_TERMINAL = CONFIG._replace(
-    help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it or say yes, "
-    "else workbench-config.json in the user's configuration folder."
+    help="The configuration file. Default: $WORKBENCH_CONFIG, else ./workbench-config.json if you trust it or agree "
+    "when asked, else workbench-config.json in the user's configuration folder."
 )
 LOG_LEVEL = Option("--log-level", "The lowest level to log. Default: $WORKBENCH_LOG, else info.", "LEVEL", LEVELS)
 STRICT = Option("--strict", "Refuse to start if a ${VAR} in the configuration is not set.")
@@ -123,7 +123,7 @@ DOCTOR = (
 )
 A_FILE = Argument("file", "[FILE]")
 TRUST = (
-    Option("--yes", "Do not ask, for programs."),
+    Option("--yes", "Trust the file without asking, for scripts."),
     Option("--list", "List the trusted files, and whether they changed."),
     Option("--remove", "Stop trusting the file."),
     JSON,
@@ -162,7 +162,7 @@ IMPORT = (
 INSTALL = (
     Option("--all", "Use every host that is found on this machine."),
     IN_PROJECT,
-    Option("--remove-imported", "Remove the servers from the host that the workbench has, as import put them there."),
+    Option("--remove-imported", "Remove from the host the servers that import put into the workbench."),
     WITHOUT_RULES,
     CONFIG._replace(
         help="The configuration that the host's workbench uses. Default: $WORKBENCH_CONFIG, else your own."
@@ -197,7 +197,11 @@ MOVE = (
     CONFIG_AT_TERMINAL,
     Option("--to", "The toolbox to move the server to, created if it does not exist.", "TOOLBOX", completer="toolbox"),
     Option("--from", "The toolbox to move it from, if several have the server.", "TOOLBOX", completer="toolbox"),
-    Option("--description", "The purpose of a new toolbox: agents choose by it. Default: that of the server.", "TEXT"),
+    Option(
+        "--description",
+        "The purpose of a new toolbox: agents choose by it. Default: a description of what the server does.",
+        "TEXT",
+    ),
     JSON,
 )
 ANY_SERVER = Argument("server", "SERVER", required=True, completer="any_server")

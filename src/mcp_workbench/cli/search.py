@@ -28,7 +28,7 @@ from mcp_workbench.text.sanitize import slashed
 HELP = """Find tools by what they do, in every toolbox or in one. The best match comes first, as for an agent that
 passes a query to open_toolbox.
 
-Nothing is started. Servers that never listed their tools can't be searched; the output names them."""
+Nothing is started. Servers that have never listed their tools can't be searched; the output names them."""
 
 _NAMES = (Column("toolbox", is_whole=True), Column("server", is_whole=True))
 _COLUMNS = (*_NAMES, Column("tool", tone="strong", is_whole=True), Column())
@@ -57,7 +57,7 @@ def _search(options: Given) -> int:
     display.write(*_as_text(searched))
     if unknown:
         names = ", ".join(slashed(one.toolbox, one.name) for one in unknown)
-        note = f"not searched, since they never listed their tools: {names} (mcp-workbench refresh)"
+        note = f"not searched, since they have never listed their tools: {names} (mcp-workbench refresh)"
         display.write(Words(note, "quiet"), to=sys.stderr)
     return 0
 

@@ -33,7 +33,7 @@ class Known(NamedTuple):
 
 
 def known_tools(config: Config, servers: Iterable[ServerConfig]) -> Found:
-    """The cached tools of these servers. Servers that never listed theirs are left out."""
+    """The cached tools of these servers. Servers that have never listed theirs are left out."""
     limits = DEFAULTS.bounded(config.bounds)
     memory = ServerCache(config, limits)
     if not memory.exists:

@@ -204,7 +204,7 @@ class Person:
 
 
 class CallLine:
-    """Connects a call to the user: the `OpenRequest` of its exchange."""
+    """Passes the progress of a call to the user, as the `OpenRequest` of its exchange."""
 
     def __init__(self, person: Person) -> None:
         self._person = person

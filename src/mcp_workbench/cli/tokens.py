@@ -30,7 +30,7 @@ SEARCHES_TRIED = 20
 
 HELP = """Count the tokens that an agent reads: with every server connected directly, and with the workbench.
 
-Servers that never listed their tools are started. Tokens are counted with OpenAI's o200k encoding if the
+Servers that have never listed their tools are started. Tokens are counted with OpenAI's o200k encoding if the
 Python package bpe-openai is installed with the workbench, and otherwise estimated from bytes."""
 
 Count: TypeAlias = Callable[[bytes], int]

@@ -16,8 +16,8 @@ from mcp_workbench.text.sanitize import escape
 
 HELP = """Remove the workbench from the configuration of a host, or with --all of every host that has it.
 
-If the file did not change since 'mcp-workbench install', it is restored byte for byte. Otherwise other changes
-stay, and the servers that were moved behind the workbench are restored."""
+If the file has not changed since 'mcp-workbench install', it is restored byte for byte. Otherwise other
+changes stay, and the servers that were moved behind the workbench are restored."""
 
 
 def run(options: Mapping[str, str]) -> int:

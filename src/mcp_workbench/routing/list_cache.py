@@ -117,7 +117,7 @@ class ListCache(Generic[T]):
         return await asyncio.shield(self._list_once())
 
     async def recheck(self) -> None:
-        """List again on a running server, for a caller who misses a name in the list.
+        """List again on a running server, for a caller who did not find a name in the list.
 
         Concurrent callers share one listing. The next one follows after a multiple of its duration, at most after
         `relist_interval_seconds`. If the server has completed no request since the last listing, the list is still

@@ -226,7 +226,7 @@ class Router:
         await _gather(self._list(group) for group in grouped.values())
 
     async def recheck(self, toolboxes: Collection[str], *kinds: Kind | Literal["tools"]) -> None:
-        """List again on the running servers of these toolboxes, for a caller who misses a name."""
+        """List again on the running servers of these toolboxes, for a caller who did not find a name."""
         running = [handle for server, handle in self.pool if server.toolbox in toolboxes and handle.is_running]
         await asyncio.gather(*(handle.lists.recheck(kind) for handle in running for kind in kinds))
 

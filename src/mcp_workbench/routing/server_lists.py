@@ -127,11 +127,11 @@ class ServerLists:
             await self.tools.get(self._limits.refresh_wait_seconds)
 
     async def recheck(self, kind: AnyKind) -> None:
-        """List again, for a caller who misses a name; see `ListCache.recheck`."""
+        """List again, for a caller who did not find a name; see `ListCache.recheck`."""
         await (self.tools if kind == "tools" else self.caches[kind]).recheck()
 
     async def recheck_tools(self) -> ServerTools | None:
-        """List again, for a caller who misses a tool. Starts a server that has listed before.
+        """List again, for a caller who did not find a tool. Starts a server that has listed before.
 
         With `"refresh": "never"` only a running server lists again. If that is not possible, the list stays unchanged.
         """

@@ -158,7 +158,7 @@ class Subscriptions:
         self._running.start(self._request_quietly(connection, method, params))
 
     async def _request_quietly(self, connection: Connection, method: str, params: dict[str, Any]) -> None:
-        """A refusal does no harm, and the end of the connection is reported elsewhere."""
+        """Only log a failure: a refusal is harmless, and a lost connection is reported elsewhere."""
         try:
             await connection.request(method, params, hard_seconds=self._limits.list_page_timeout_seconds)
         except Fault as fault:

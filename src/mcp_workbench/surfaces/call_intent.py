@@ -208,7 +208,7 @@ def tool_arguments(given: Raw = jsonrpc.NOTHING) -> Raw | None:
 
 
 def _limit(raw: Raw | None) -> int:
-    """A valid limit, also if it is a string; else 0."""
+    """A valid limit, also if it is a string; 0 otherwise."""
     try:
         limit = 0 if raw is None else msgspec.json.decode(raw, type=int, strict=False)
     except (msgspec.DecodeError, RecursionError):

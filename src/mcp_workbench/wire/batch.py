@@ -81,7 +81,7 @@ class BatchResponse:
     """
 
     def __init__(self, about: Id | None, send: Callable[[Envelope], None], account: Account | None = None) -> None:
-        """`about` is the request that messages about the whole batch name. `account` counts the waiting answers."""
+        """`about` is the id to name in messages about the whole batch. `account` counts the waiting answers."""
         self._account = account or Account()
         self.about = about
         self._send = send

@@ -44,7 +44,7 @@ class Part(NamedTuple):
         return f"{self.text}{default}{notes.comment(self.notes, self.description)}"
 
     def within(self, hold: int) -> str:
-        """The same, in parentheses if the operator around it needs them."""
+        """Like `whole`, but in parentheses if the operator `hold` around it needs them."""
         text = self.whole() if self.text else f"any{self.whole()}"
         return text if self.is_bare() and self.hold in (_ATOM, hold) else f"({text})"
 

@@ -504,7 +504,7 @@ def _renew_at(tokens: OAuthToken, limits: Limits) -> float | None:
 
 
 def _good_for_seconds(tokens: OAuthToken, limits: Limits) -> float | None:
-    """How long a token is used before it is renewed, a while before it expires; None if it does not expire."""
+    """The seconds until a token is renewed, a while before it expires; None if it does not expire."""
     if tokens.expires_in is None or tokens.expires_in <= 0:  # some servers mean that it never expires
         return None
     return tokens.expires_in - min(limits.login_margin_seconds, tokens.expires_in * LOGIN_MARGIN_SHARE)
