@@ -105,7 +105,7 @@ async def test_e16_interim_responses_without_end_fail_their_call_alone(tmp_path:
         config = write_config(tmp_path, {"dev": {"bad": entry}})
         async with serving(config) as wire:
             answer = await wire.use("dev", "bad", "echo")
-            assert "interim responses without end" in text_of(answer)
+            assert "endless interim responses" in text_of(answer)
 
 
 @pytest.mark.row("A29")
@@ -125,15 +125,14 @@ async def test_a29_what_belongs_to_a_call_comes_before_its_answer_though_much_of
 @pytest.mark.parametrize("kind", [*SCHEMAS, "output_references", "output_patterns", "names"])
 async def test_b9_costly_definitions_are_opened_in_little_time_and_short_turns(tmp_path: Path, kind: str):
     boxes = {"dev": {"bad": rogue("costly", kind, 64)}, "other": {"good": rogue()}}
-    slower = max(1.0, loading_seconds() / LOADING_SECONDS)
     folders = [tmp_path / str(number) for number in range(3)]
     for folder in folders:
         folder.mkdir()
-    assert min([await first_seconds(folder, boxes) for folder in folders]) < FIRST_SECONDS * slower * SLACK
+    assert min([await first_seconds(folder, boxes) for folder in folders]) < FIRST_SECONDS * SLACK
     async with serving(write_config(tmp_path, boxes)) as wire:
         await opening_seconds(wire)
-        assert min([await opening_seconds(wire) for _ in range(3)]) < AGAIN_SECONDS * slower
-        assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * slower * SLACK
+        assert min([await opening_seconds(wire) for _ in range(3)]) < AGAIN_SECONDS
+        assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * SLACK
         opens = [await wire.begin("tools/call", OPEN) for _ in range(20)]
         assert await worst_ping_seconds(wire, opens) < STRETCH_SECONDS
 
@@ -150,7 +149,7 @@ OPEN = {"name": "open_toolbox", "arguments": {"toolbox": "dev", "detail": "signa
 
 
 def loading_seconds() -> float:
-    """The CPU time of a fixed piece of work: a busy machine is slower by it, too."""
+    """The CPU time of a fixed piece of work. It grows with that of an open while neighbours share caches and cores."""
     times: list[float] = []
     for _ in range(5):
         began = time.thread_time()
@@ -167,11 +166,13 @@ async def first_seconds(folder: Path, boxes: Toolboxes) -> float:
 
 
 async def opening_seconds(wire: Wire, **refinements: str) -> float:
-    """The CPU time of an open."""
+    """The CPU time of an open, on a machine as fast as the one that the bounds were measured on."""
+    before = loading_seconds()
     began = process_seconds(wire.process.pid)
     opened = await wire.open("dev", **refinements)
     assert opened["tools"]
-    return process_seconds(wire.process.pid) - began
+    seconds = process_seconds(wire.process.pid) - began
+    return seconds / max(1.0, before / LOADING_SECONDS, loading_seconds() / LOADING_SECONDS)
 
 
 async def worst_ping_seconds(wire: Wire, opens: list[int]) -> float:

@@ -76,7 +76,7 @@ BROKEN = {
     "html": "web page",
     "not_http": "does not speak HTTP",
     "no_json": "can't be read",
-    "wrong_id": "not asked",
+    "wrong_id": "does not answer the request",
 }
 NO_SERVERS = ["all_html", "all_reset", "all_not_http", "all_status404", "all_truncated"]
 ENDLESS = ["hang", "drip", "comments", "silent"]
@@ -323,7 +323,7 @@ async def test_e4_a_certificate_is_checked_against_the_name_and_who_signed_it(
 async def test_e4_a_server_without_tls_is_told_for_what_it_is(bad: Bad):
     code, text = await failed(bad.wire, "no_tls")
     assert code["code"] == "server_unavailable"
-    assert "secure connection" in text
+    assert "TLS connection" in text
 
 
 # -- E5: it never ends

@@ -340,11 +340,12 @@ async def test_it_listens_in_little_more_time_than_its_http_server_takes_to_impo
 ):
     monkeypatch.setenv("WORKBENCH_TESTS_FORK", "no")
     ours: list[float] = []
-    for _ in range(3):
+    imports: list[float] = []
+    for _ in range(5):  # in turns: the caches of a busy machine are shared
         async with program(config) as running:
             assert running.process is not None
             ours.append(cpu_seconds(running.process.pid))
-    imports = [imported_in() for _ in range(3)]
+        imports.append(imported_in())
     assert min(ours) < 1.8 * min(imports)
 
 
