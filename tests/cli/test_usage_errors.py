@@ -99,6 +99,8 @@ def test_a_command_line_that_can_not_be_read_is_two_lines(command: Command, told
         (["a\x1b[31m\nb"], "There is no command 'a\\x1b[31m | b'", "mcp-workbench --help lists the commands."),
         (["list", "--confg", "x"], "There is no option '--confg'", "Did you mean '--config'?"),
         (["list", "--jsn=1"], "There is no option '--jsn'", "Did you mean '--json'?"),
+        (["status", "--nope"], "There is no option '--nope'",
+         "Usage: mcp-workbench status [OPTIONS] (more: mcp-workbench status --help)"),
         (["list", "-box"], "There is no option '-b'",
          ("Usage: mcp-workbench list [OPTIONS] [TOOLBOX] [SERVER] (more: mcp-workbench list --help). "
           "Before a name that begins with '-', write '--'.")),

@@ -158,7 +158,7 @@ def _no_option(name: str, command: Command) -> RequestError:
     problem = f"There is no option '{name}'"
     if name in [option.name for option in GENERAL]:
         return RequestError(problem, hint=f"It stands before the command: {PROGRAM.line} {name} {command.name}")
-    if near := _nearest(name, [option.name for option in (*command.options, HELP)]):
+    if near := _nearest(name.lstrip("-"), [option.name.lstrip("-") for option in (*command.options, HELP)], "--"):
         return RequestError(problem, hint=near)
     takes_names = command.arguments or (command.words and command is not PROGRAM)
     dashes = f". Before a name that begins with '-', write '{END_OF_OPTIONS}'."
@@ -170,8 +170,8 @@ def _no_command(name: str) -> RequestError:
     return RequestError(f"There is no command '{name}'", hint=near or f"{PROGRAM.line} --help lists the commands.")
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
+def _nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
     from mcp_workbench.text.suggest import nearest  # noqa: PLC0415 -- only a wrong line needs it
 
     near = nearest(name, known)
-    return f"Did you mean '{near}'?" if near else ""
+    return f"Did you mean '{prefix}{near}'?" if near else ""
