@@ -82,7 +82,7 @@ async def test_beyond_the_queue_a_new_call_is_refused_and_one_that_had_its_turn_
     await turns.take(first)
     waiting = taking(turns, call())
     await settle()
-    with pytest.raises(Overloaded, match="1 calls wait"):
+    with pytest.raises(Overloaded, match="1 calls are already waiting"):
         await asyncio.wait_for(turns.take(call()), 5)
     again = taking(turns, back, again=True)
     await settle()
