@@ -125,13 +125,13 @@ async def test_a29_what_belongs_to_a_call_comes_before_its_answer_though_much_of
 @pytest.mark.parametrize("kind", [*SCHEMAS, "output_references", "output_patterns", "names"])
 async def test_b9_costly_definitions_are_opened_in_little_time_and_short_turns(tmp_path: Path, kind: str):
     boxes = {"dev": {"bad": rogue("costly", kind, 64)}, "other": {"good": rogue()}}
-    folders = [tmp_path / str(number) for number in range(3)]
+    folders = [tmp_path / str(number) for number in range(6)]  # the least counts: neighbours only add to CPU time
     for folder in folders:
         folder.mkdir()
     assert min([await first_seconds(folder, boxes) for folder in folders]) < FIRST_SECONDS * SLACK
     async with serving(write_config(tmp_path, boxes)) as wire:
         await opening_seconds(wire)
-        assert min([await opening_seconds(wire) for _ in range(3)]) < AGAIN_SECONDS
+        assert min([await opening_seconds(wire) for _ in range(6)]) < AGAIN_SECONDS
         assert await opening_seconds(wire, query="tool") < FIRST_SECONDS * SLACK
         opens = [await wire.begin("tools/call", OPEN) for _ in range(20)]
         assert await worst_ping_seconds(wire, opens) < STRETCH_SECONDS
